@@ -10,7 +10,7 @@ import pytest
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dumps import read_dump
 from highwater.traces.kafka.metadata_log import recognise
-from highwater.traces.kafka.values import UnknownRecord, decode
+from highwater.traces.kafka.values import UnknownRecord, decode, partition_key
 from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, dump_of, segment, snapshot
@@ -97,6 +97,7 @@ def test_records_that_are_not_known(path: Path) -> None:
         (None, 1, "COMING_RECORD"),
         (None, 0, "Error at 3, skipping. Unknown metadata id 99"),
     ]
+    assert partition_key(found[0]) == partition_key(change(1)), "of a known type the partition is known"
     assert len(found) == 7
     assert notes == []
 
@@ -165,6 +166,8 @@ def test_a_batch_that_is_not_valid(path: Path) -> None:
         ("partitionLeaderEpoch: 1", "", 3, "partitionLeaderEpoch"),
         ("isControl: true", "isControl: 1", 3, "isControl"),
         ("offset: 3 ", "offset: 2 ", 9, "offset"),
+        ("offset: 3 ", "offset: 9 ", 9, "offset"),
+        ("lastOffset: 4", "lastOffset: 9223372036854775807", 7, "count"),
         ('"isr":[1]', '"isr":[true]', 10, "payload.data.isr[0]"),
         ('"partitionId":1', '"partition":1', 6, "payload.data.partitionId"),
         ('"version":2', '"version":-1', 6, "payload.version"),

@@ -9,10 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
-
-from highwater.traces.kafka.batches import HEADER, RecordBatch
-from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from tests.generation.batches import encode_batch
@@ -91,44 +88,19 @@ class Mutation:
 
 
 _ENCODED: dict[tuple[object, ...], bytes] = {}
-_DELTA_AT, _CHECKED = 23, 21
-"""Where a batch has the offset of its last record, relative to its own, and what its checksum covers."""
 
 
 def encoded(batch: RecordBatch) -> bytes:
     """A batch as bytes. Its content is encoded once; the checksum covers neither the offset nor the epoch."""
-    deltas = tuple(o - batch.base_offset for o in batch.offsets)
-    last = batch.last_offset - batch.base_offset
-    key = (batch.control, batch.timestamp, last, deltas, tuple(batch.keys), tuple(batch.values))
+    key = (batch.control, batch.timestamp, tuple(batch.keys), tuple(batch.values))
     if key not in _ENCODED:
         if len(_ENCODED) > 20_000:
             _ENCODED.clear()
-        _ENCODED[key] = _encode(batch, deltas)
+        keys = batch.keys if batch.control else None
+        _ENCODED[key] = encode_batch(0, 0, batch.timestamp, batch.values, control=batch.control, keys=keys)
     body = _ENCODED[key]
     length = struct.unpack_from(">i", body, 8)[0]
     return struct.pack(">qii", batch.base_offset, length, batch.leader_epoch) + body[16:]
-
-
-def _encode(batch: RecordBatch, deltas: tuple[int, ...]) -> bytes:
-    keys = batch.keys if batch.control else None
-    body = encode_batch(0, 0, batch.timestamp, batch.values, control=batch.control, keys=keys)
-    last = batch.last_offset - batch.base_offset
-    if deltas == tuple(range(last + 1)):
-        return body
-    head = HEADER.size
-    made = bytearray(body[:head])
-    struct.pack_into(">i", made, _DELTA_AT, last)
-    for delta, value in zip(deltas, batch.values, strict=True):
-        assert delta < 64, "one byte"
-        assert value is not None
-        record = bytearray((0, 0, delta << 1, 1))
-        put_varint(record, len(value) << 1)
-        record += value + b"\0"
-        put_varint(made, len(record) << 1)
-        made += record
-    struct.pack_into(">i", made, 8, len(made) - 12)
-    struct.pack_into(">I", made, _CHECKED - 4, crc32c(bytes(made[_CHECKED:])))
-    return bytes(made)
 
 
 def read(folder: Path) -> Log:
@@ -283,12 +255,9 @@ def whole_records(log: Log) -> Iterator[Mutation]:
     for number, offset, record in found:
         for kind, make in (
             ("record removed, gap", _removed(log, number, offset)),
-            ("record removed, gap within the batch", _removed_within(log, number, offset)),
             ("record removed, renumbered", _renumbered(log, number, offset, 0)),
             ("record twice", _renumbered(log, number, offset, 2)),
         ):
-            if kind.endswith("batch") and len(log.batches[number].values) == 1:
-                continue
             yield Mutation(kind, record.type, offset, str(record.data)[:200], make, (record,))
     for (a, first, one), (b, second, other) in pairwise(found):
         if one == other or second != first + 1:
@@ -318,18 +287,6 @@ def _removed(log: Log, number: int, offset: int) -> Callable[[], Log]:
             if a < b
         ]
         return _with_batches(log, number, 1, parts)
-
-    return make
-
-
-def _removed_within(log: Log, number: int, offset: int) -> Callable[[], Log]:
-    """The offset of the record is missing within its batch, which goes as far as before."""
-
-    def make() -> Log:
-        batch = log.batches[number]
-        kept = [(o, v) for o, v in zip(batch.offsets, batch.values, strict=True) if o != offset]
-        changed = batch._replace(offsets=[o for o, _ in kept], values=[v for _, v in kept])
-        return _with_batches(log, number, 1, [changed])
 
     return make
 
