@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.rules.profiles import Agreement, RuleSet
 from tests.generation import records
 from tests.traces.metadata.made_logs import (
     ELR,
@@ -47,6 +48,38 @@ def outcome(
 
 
 # --- agreement of partitions ---------------------------------------------------------------------------------
+
+SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("tags", "profile", "disagreements"),
+    [
+        ([], "a", []),
+        ([{1, 2}], "b", []),
+        ([{1, 2}, {0, 2}], "c", []),
+        ([{0, 1}, {1, 2}, {2}], "c", [(["b"], ["c"])]),
+        ([{0, 1}, {1, 2}, {0, 1}], "b", []),
+    ],
+)
+def test_the_first_set_of_rules_that_explains_all_partitions_is_chosen(
+    tags: list[set[int]], profile: str, disagreements: list[Any]
+) -> None:
+    """A set that is ruled out stays ruled out."""
+    agreement = Agreement(SETS)
+    for offset, these in enumerate(tags):
+        agreement.narrow(offset, f"t-{offset}", frozenset(these), 0)
+    found = [(d.others, d.this) for d in agreement.settle(agreement.drain())]
+    assert (agreement.chosen().profile, found) == (profile, disagreements)
+
+
+def test_other_sets_of_rules_are_narrowed_afresh() -> None:
+    agreement = Agreement(SETS)
+    agreement.narrow(1, "t-0", frozenset({2}), 0)
+    agreement.renew(SETS[:2])
+    agreement.narrow(2, "t-0", frozenset({1}), 0)
+    assert list(agreement.settle(agreement.drain())) == []
+    assert agreement.chosen().profile == "b"
 
 
 # --- levels of features in mid-log ---------------------------------------------------------------------------
