@@ -317,9 +317,10 @@ class Watermarks:
                     if len(findings) >= LIMIT_SEEN:
                         self._note(f"{name}: more than {LIMIT_SEEN} findings")
                         break
-                    findings += self._loss(
-                        name, known, views, stints[:number], stint, committed, (kept, high)
-                    )
+                    findings += Loss(
+                        name, views, stints[:number], stint, stint.start, committed, kept, high, known, self._utc,
+                        self._named,
+                    ).findings()  # fmt: skip
                     committed, high = stint, kept
                 elif committed is not None and log is not None and former is not None:
                     self._is_complete(name, known, stint, start, high)
@@ -353,25 +354,6 @@ class Watermarks:
 
     def _unseen(self, known: Epochs) -> list[int]:
         return sorted(e for e, v in known.elections.items() if v.state.leader not in (None, *self._brokers))
-
-    def _loss(
-        self,
-        name: str,
-        known: Epochs,
-        views: dict[int, BrokerView],
-        earlier: list[Stint],
-        stint: Stint,
-        committed: Stint,
-        gone: tuple[int, int],
-    ) -> Iterator[Finding]:
-        """The findings about a loss: the leader of ``stint`` starts without the offsets ``gone`` (from, to)."""
-        assert stint.start is not None
-        again = bool(earlier) and earlier[-1].epoch == stint.epoch
-        version = None if again else known.elections.get(stint.epoch)
-        loss = Loss(
-            name, views, earlier, stint, stint.start, committed, *gone, version, self._utc, self._named
-        )  # fmt: skip
-        return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
         """The findings about a follower: it was in ISR or ELR although its LEO was below a committed offset."""
