@@ -80,23 +80,16 @@ class Watermarks:
     them and holds one event of each in memory. A broker's logs must be without gaps between their first line and their
     last.
 
-    ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, each broker's lead is computed from the
-    changes that both its log and the metadata log have.
+    The lead of a broker's times over UTC is computed from the changes that both its log and the metadata log have.
 
     ``courses``, if given, gets all events of checked partitions. Memory grows with the changes of partitions and the
     leader epochs.
     """
 
-    def __init__(
-        self,
-        sources: Iterable[Iterable[BrokerEvent]],
-        utc_offset_ms: int | None = None,
-        courses: Courses | None = None,
-    ) -> None:
+    def __init__(self, sources: Iterable[Iterable[BrokerEvent]], courses: Courses | None = None) -> None:
         self._courses = courses
         self._paths: dict[str, str] = {}
         self._sources = list(sources)
-        self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
         self._partitions: dict[str, Epochs] = {}
         self._views: dict[str, dict[int, BrokerView]] = {}
@@ -263,8 +256,6 @@ class Watermarks:
 
     def utc_offset_ms(self, broker: int) -> int | None:
         """How many ms a broker's event times are ahead of UTC; None if unknown."""
-        if self._utc_offset_ms is not None:
-            return self._utc_offset_ms
         found = self._offsets.get(broker)
         return None if found is None else found.offset_ms
 
