@@ -15,6 +15,7 @@ from highwater.traces.messages.metadata_index import History
 from highwater.traces.messages.request_lines import RequestLine
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.replay import replay
+from highwater.traces.reports.observed import PartitionChange
 from tests.generation.laps import Laps, laps, write_runs
 from tests.generation.requests import FIRST, RequestLogs
 
@@ -41,7 +42,7 @@ OBJECTS_A_STAGE = 8
 """Objects that the replay keeps per stage of a current leadership."""
 
 
-LEFT_OUT = (type, ModuleType, FunctionType, Acting, Context, History, RequestLine)
+LEFT_OUT = (type, ModuleType, FunctionType, Acting, Context, History, PartitionChange, RequestLine)
 """Types that are not counted: the model's results, the metadata log, and requests to controllers."""
 
 
