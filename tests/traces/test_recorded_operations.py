@@ -64,16 +64,10 @@ MODES = (
 )
 TRUNK, NEW = MODES[:4], MODES[4:]
 needs_recordings_4_2 = recordings.needs("traces/kafka-4.2/controller")
+MARKS = {"trunk": needs_recordings, "4.2": needs_recordings_4_2}
 each_mode = pytest.mark.parametrize(
     "mode",
-    [
-        pytest.param(
-            mode,
-            id=f"{mode.version} {mode.name}",
-            marks=needs_recordings if mode in TRUNK else needs_recordings_4_2,
-        )
-        for mode in MODES
-    ],
+    [pytest.param(mode, id=f"{mode.version} {mode.name}", marks=MARKS[mode.version]) for mode in MODES],
 )
 each_share = pytest.mark.parametrize(
     "every", [20, pytest.param(1, marks=slow("all 370 recordings; the fast test has one in twenty"))]
@@ -142,16 +136,8 @@ def test_a_recording_is_read(mode: Mode, every: int) -> None:
 # --- changed fields -------------------------------------------------------------------------------------
 
 SETS = (
-    "isr",
-    "partitions",
-    "brokers",
-    "records",
-    "results",
-    "newIsr",
-    "renewed",
-    "elrIndexExtra",
-    "onlineDirs",
-)
+    "isr", "partitions", "brokers", "records", "results", "newIsr", "renewed", "elrIndexExtra", "onlineDirs",
+)  # fmt: skip
 """Lists whose order has no meaning: ISRs, and sets of partitions, brokers, records or directories."""
 
 
