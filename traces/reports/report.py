@@ -519,7 +519,8 @@ def _findings(report: Report) -> Iterator[_Line]:
 
 
 def _named(group: PropertyGroup) -> str:
-    said = f"{printable(group.rule, 20)} {printable(group.property, 60)}{_restrictions(group)}"
+    limits = ", ".join(["possible"] * (not group.certain) + ["not reliable"] * (not group.reliable))
+    said = f"{printable(group.rule, 20)} {printable(group.property, 60)}" + (f" ({limits})" if limits else "")
     said += f" ({printable(group.kip, 40)})" if group.kip else ""
     return said + (f": {group.count:,}, the first" if group.count > 1 else "")
 
@@ -639,12 +640,6 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
     ]
     told = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
     yield from (_Line(text, 4) for text in told)
-
-
-def _restrictions(group: PropertyGroup) -> str:
-    said = [] if group.certain else ["possible"]
-    said += [] if group.reliable else ["not reliable"]
-    return f" ({', '.join(said)})" if said else ""
 
 
 def _about(group: PropertyGroup) -> Iterator[str]:
