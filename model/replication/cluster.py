@@ -564,7 +564,7 @@ def is_the(b: Number, named: int) -> Truth:
 
 
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
-    """The initial state with ``first`` as leader. What is not given is zero: nothing is in flight, all epochs are 0.
+    """The initial state with ``first`` as leader. A field that is not given is zero.
 
     Each ISR member's log has the first ``initial_records`` records, committed and acknowledged, but not flushed. All
     other logs are empty. So a scenario about later events skips the steps that write these records. If the ISR is under
