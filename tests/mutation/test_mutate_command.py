@@ -115,6 +115,10 @@ def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytes
     assert verdicts(compared(register, reuse=True)) == changed
     with pytest.raises(pytest.fail.Exception, match="compared again"):
         compared(register)
+    expected = "[expect]\nviolated = ['no_acknowledged_write_is_lost']\n"
+    register.write_text(register.read_text(encoding="utf-8") + expected, encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match="compared again"):
+        compared(register, reuse=True)
 
 
 @pytest.mark.usefixtures("own_cache")
