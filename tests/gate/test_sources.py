@@ -242,6 +242,6 @@ def test_a_strict_gate_fails_if_git_has_no_revision_to_compare_with(project: Pat
 
 
 def test_the_files_of_a_protocol_include_what_they_import() -> None:
-    found = files_of(scenario_files.find("truncation/kip-101").definition, Path(__file__).parents[2])
-    assert {"model/truncation/protocol.py", "model/replication/high_watermark.py"} <= found
+    found = files_of(scenario_files.find("replication/large").definition, Path(__file__).parents[2])
+    assert {"model/replication/protocol.py", "model/replication/high_watermark.py"} <= found
     assert not any(name.startswith("model/language/") for name in found)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from highwater import checker
 from highwater.checker.commands.mutate import status_of
 from highwater.checker.comparing.mutation import examining
+from highwater.checker.comparing.mutation import run as mutation
 from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, NOTICED, SURVIVED, VERDICTS
 from highwater.checker.comparing.mutation.report import as_json, lines, source_of
-from highwater.checker.comparing.mutation.run import Findings, MutationRun
+from highwater.checker.comparing.mutation.run import Findings, MutationRun, Task, TaskResult, perform
 from highwater.checker.engines import cache
 from highwater.checker.scenarios import scenario_files
 from tests.checker.schema import problems
@@ -29,9 +31,21 @@ SCHEMA = json.loads(
 )
 
 
-def compared(path: Path, **options: Any) -> Findings:
+def in_this_process(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
+    """Perform tasks as ``distribute`` does. The messages of an interrupted task are yielded, too."""
+    for number, make in enumerate(tasks):
+        messages: list[TaskResult] = []
+        try:
+            perform(make(), messages.append)
+        finally:
+            yield from ((number, message) for message in messages)
+
+
+def compared(*paths: Path, **options: Any) -> Findings:
     """The results of a run in this process."""
-    return MutationRun([scenario_files.find(str(path))], processes=0, **options).run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mutation, "distribute", in_this_process)
+        return MutationRun([scenario_files.find(str(path)) for path in paths], **options).run()
 
 
 def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
@@ -85,8 +99,7 @@ def test_mutants_are_killed_by_properties_or_noticed_by_counts(whole: Findings) 
 def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> None:
     second = register.with_name("second.toml")
     second.write_text(register.read_text(encoding="utf-8"), encoding="utf-8")
-    chosen = [scenario_files.find(str(path)) for path in (register, second)]
-    records = MutationRun(chosen, processes=0).run().records.values()
+    records = compared(register, second).records.values()
     assert {len(r.results) for r in records if r.verdict == KILLED} == {1}
     assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
 
@@ -115,6 +128,10 @@ def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytes
     assert verdicts(compared(register, reuse=True)) == changed
     with pytest.raises(pytest.fail.Exception, match="compared again"):
         compared(register)
+    expected = "[expect]\nviolated = ['no_acknowledged_write_is_lost']\n"
+    register.write_text(register.read_text(encoding="utf-8") + expected, encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match="compared again"):
+        compared(register, reuse=True)
 
 
 @pytest.mark.usefixtures("own_cache")

@@ -157,12 +157,9 @@ def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[
     """Perform tasks in order, in ``processes`` processes. Yields each message with the index of its task.
 
     A task is made when a process is free, so that it can skip the mutants killed by then. Closing the iterator ends
-    all processes. With 0 processes, the tasks run in this process.
+    all processes.
     """
     jobs = ((number, make()) for number, make in enumerate(tasks))
-    if processes == 0:
-        yield from _here(jobs)
-        return
     with Pool(_perform) as pool:
         for news in pool.run(jobs, min(processes, len(tasks))):
             assert news is not None
@@ -174,18 +171,6 @@ def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[
 
 def _perform(job: tuple[int, Task], say: Say) -> None:
     perform(job[1], say)
-
-
-def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
-    """Perform tasks in this process. The messages of a task are yielded when the task is done or interrupted."""
-    for number, task in jobs:
-        messages: list[TaskResult] = []
-        try:
-            perform(task, messages.append)
-        finally:
-            # Keep the results from before an interruption, too.
-            for message in messages:
-                yield number, message
 
 
 Progress = Callable[[str, str], None]
