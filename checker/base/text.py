@@ -98,7 +98,7 @@ def say(type: Type, value: Any, *, brief: bool = False) -> str:
     return str(value)
 
 
-def change(type: Type, path: str, values: tuple[Any, Any]) -> str:
+def change(type: Type, path: str, values: tuple[object, object]) -> str:
     """A change of the value at a path of a state: ``isr {0,1} → {0}``. ``values`` are the values before and after."""
     inner = at(type, path)
     return f"{path} {say(inner, values[0])} → {say(inner, values[1])}"

@@ -21,9 +21,9 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "81eb6264f01ae12e",
+    "result": "ac83ae6a1c4753b6",
     "proof": "3535ce93e8ea3458",
-    "gate": "40592d335b72c73e",
+    "gate": "2ff929983581eff0",
     "mutation": "8ed77a04788119fd",
     "report": "f11443d960b80659",
 }
