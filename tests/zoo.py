@@ -12,6 +12,7 @@ from highwater.model.language import (
     Index,
     Int,
     Messages,
+    Model,
     Option,
     Parameter,
     Protocol,
@@ -58,6 +59,11 @@ class Counters(Protocol):
     def up(self, s: State, counter: Any) -> None:
         require("below the top", s.values[counter] < self.p.top)
         s.next.values[counter] = s.values[counter] + 1
+
+
+def counters(count: int, top: int, *invariants: Any) -> Model:
+    """A model of this many counters."""
+    return Model(Counters({"counters": count, "top": top}), invariants)
 
 
 @invariant("counters")

@@ -26,7 +26,7 @@ from highwater.checker.conform.comparison import KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
-from highwater.checker.conform.results import ConformResult, Selection
+from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
 from highwater.checker.runner.one import LiveLine, ProgressReporter, explore
@@ -152,7 +152,7 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        run = _Run(bridge, options, output, Selection(sample, seed, other_paths), save, test)
+        run = _Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
         statuses, results = [], []
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -176,7 +176,7 @@ class _Run:
         bridge: Bridge,
         options: SearchOptions,
         output: JsonOutput,
-        selection: Selection,
+        selection: Sample,
         save: str | None,
         test: JunitFile | None,
     ) -> None:

@@ -13,44 +13,6 @@ from highwater.checker.scenarios.rulebook import linked, section
 from highwater.model.versions import versions
 from highwater.traces.reports.page import policy
 
-Row = tuple[int, str, str, str]
-"""A source line: its number, its CSS class (empty: no counts), its text as HTML, and its counts as HTML."""
-
-
-def document(title: str, body: Iterable[str]) -> str:
-    """An HTML page that has no scripts and no links to other files; ``body`` is HTML."""
-    style = Path(__file__).with_name("source_page.css").read_text(encoding="utf-8")
-    head = f"<title>{escape(title)}</title>\n<style>\n{style}</style></head><body>"
-    guarded = f'<meta http-equiv="Content-Security-Policy" content="{policy(head)}">'
-    lines = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        guarded,
-        head,
-        f"<h1>{escape(title)}</h1>",
-        *body,
-        "</body></html>",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """A collapsed HTML list of texts. The heading shows the number of texts."""
-    texts = list(texts)
-    yield f"<details><summary>{escape(heading)} ({len(texts)})</summary><ul>"
-    yield from (f"<li>{escape(text)}</li>" for text in texts)
-    yield "</ul></details>"
-
-
-def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
-    """A source file as an HTML table of its lines."""
-    yield f'<h2>{escape(file)}</h2><div class="scroll"><table>'
-    for number, kind, text, beside in rows:
-        marked = f' class="{kind}"' if kind else ""
-        yield f'<tr{marked}><td class="n">{number}</td><td><pre>{text}</pre></td><td class="c">{beside}</td></tr>'
-    yield "</table></div>"
-
 
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
     """Pairs (heading, entries) that list the parts not exercised by any state. Empty headings are left out."""
@@ -129,13 +91,7 @@ def _by_line(coverage: Coverage) -> Iterator[str]:
     for file, own in groupby(ordered, key=lambda s: s.place.rpartition(":")[0]):
         yield file
         for site in own:
-            a, b, alone = coverage.sites[site]
-            number = site.place.rpartition(":")[2]
-            if site.kind == GUARD:
-                counts = f"“{site.name}”: held {a:,}, refused {b:,}, alone {alone:,}"
-            else:
-                counts = f"where: taken {a:,}, not taken {b:,}"
-            yield f"  {number:>5}  {site.action}: {counts}"
+            yield f"  {site.place.rpartition(':')[2]:>5}  {_counted(site, coverage)}"
         yield ""
     if coverage.rules:
         yield "rules"
@@ -144,6 +100,13 @@ def _by_line(coverage: Coverage) -> Iterator[str]:
             counts = counts if rule.asked else "without it the states have other fields"
             yield f"  {name}: {counts}{' of ' if rule.actions else ''}{', '.join(rule.actions)}"
         yield ""
+
+
+def _counted(site: Site, coverage: Coverage) -> str:
+    a, b, alone = coverage.sites[site]
+    if site.kind == GUARD:
+        return f"{site.action}: “{site.name}” held {a:,}, refused {b:,}, alone {alone:,}"
+    return f"{site.action}: where taken {a:,}, not taken {b:,}"
 
 
 def _order(site: Site) -> tuple[str, int, str, str, str]:
@@ -185,15 +148,8 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
         "observed": dict(coverage.observed),
         "premises": dict(coverage.premises),
         "rules": [
-            {
-                "rule": r.name,
-                "asked": r.asked,
-                "forbids": r.forbids,
-                "allows": r.allows,
-                "changes": r.changes,
-                "actions": list(r.actions),
-            }
-            for _, r in sorted(coverage.rules.items())
+            {"rule": name, **{key: value for key, value in vars(use).items() if key != "name"}}
+            for name, use in sorted(coverage.rules.items())
         ],
         "notes": coverage.notes,
         "versions": versions("coverage"),
@@ -213,7 +169,8 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
         "was never the only one to refuse. Red: always the same way, or never reached.</p>",
     ]
     for heading, found in gaps(coverage):
-        lines += folded(heading, found)
+        lines.append(f"<details><summary>{escape(heading)} ({len(found)})</summary><ul>")
+        lines += [*(f"<li>{escape(text)}</li>" for text in found), "</ul></details>"]
     by_file: dict[str, dict[int, list[Site]]] = {}
     for site in coverage.sites:
         file, _, line = site.place.rpartition(":")
@@ -221,10 +178,28 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
             by_file.setdefault(file, {}).setdefault(int(line), []).append(site)
     texts = {file: _text(file, roots) for file in sorted(by_file)}
     for file, text in texts.items():
-        lines += source(file, _rows(text, by_file[file], coverage))
+        lines.append(f'<h2>{escape(file)}</h2><div class="scroll"><table>')
+        lines += [*_rows(text, by_file[file], coverage), "</table></div>"]
     if coverage.rulebook is not None:
         lines += section("\n".join(line for text in texts.values() for line in text), coverage.rulebook)
-    return document("Coverage of the protocol", lines)
+    return _document("Coverage of the protocol", lines)
+
+
+def _document(title: str, body: Iterable[str]) -> str:
+    """An HTML page that has no scripts and no links to other files; ``body`` is HTML."""
+    style = Path(__file__).with_name("source_page.css").read_text(encoding="utf-8")
+    head = f"<title>{escape(title)}</title>\n<style>\n{style}</style></head><body>"
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(head)}">',
+        head,
+        f"<h1>{escape(title)}</h1>",
+        *body,
+        "</body></html>",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _text(file: str, roots: list[Path]) -> list[str]:
@@ -232,14 +207,15 @@ def _text(file: str, roots: list[Path]) -> list[str]:
     return [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> Iterator[Row]:
-    """The table rows for the lines of a file. If the file was not found, only lines with counts have rows."""
+def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> Iterator[str]:
+    """The HTML table rows for the lines of a file. If the file was not found, only lines with counts have rows."""
     for number, line in enumerate(text or [""] * max(sites), 1):
         own = sites.get(number, [])
         if own or text:
             shown = escape(line) if coverage.rulebook is None else linked(line, coverage.rulebook)
-            beside = "\n".join(_said(s, coverage) for s in own)
-            yield number, _kind(own, coverage) if own else "", shown, escape(beside)
+            beside = escape("\n".join(_counted(s, coverage) for s in own))
+            kind = f' class="{_kind(own, coverage)}"' if own else ""
+            yield f'<tr{kind}><td class="n">{number}</td><td><pre>{shown}</pre></td><td class="c">{beside}</td></tr>'
 
 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
@@ -252,10 +228,3 @@ def _kind(sites: list[Site], coverage: Coverage) -> str:
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2
     reached = sum(any(c[i] for c in counts) for i in range(wanted))
     return "full" if reached == wanted else "part" if reached > 1 else "none"
-
-
-def _said(site: Site, coverage: Coverage) -> str:
-    a, b, alone = coverage.sites[site]
-    if site.kind == GUARD:
-        return f"{site.action}: held {a:,}, refused {b:,}, alone {alone:,}"
-    return f"{site.action}: taken {a:,}, not {b:,}"

@@ -13,16 +13,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
+from highwater.checker.base.json_process import JsonProcess
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines import cache
 
@@ -206,9 +206,8 @@ class Bridge:
     """Kafka's error codes by name."""
     version: str = ""
     commit: str = ""
-    _process: subprocess.Popen[bytes] | None = None
-    _place: tempfile.TemporaryDirectory[str] | None = None
-    _log: IO[bytes] | None = None
+    _process: JsonProcess = field(init=False)
+    _place: tempfile.TemporaryDirectory[str] = field(init=False)
 
     def __enter__(self) -> Bridge:
         jdk = Jdk.found()
@@ -216,15 +215,8 @@ class Bridge:
         self._place = tempfile.TemporaryDirectory(prefix="highwater-")
         jar = Path(self._place.name) / "bridge.jar"
         jar.write_bytes(classes)
-        self._log = (Path(self._place.name) / "log").open("w+b")
         class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
-        self._process = subprocess.Popen(
-            [jdk.java, *self.options, "-cp", class_path, _MAIN],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            process_group=0,  # a terminal's Ctrl-C reaches only this process
-        )
+        self._process = JsonProcess([jdk.java, *self.options, "-cp", class_path, _MAIN])
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
         return self
@@ -232,42 +224,16 @@ class Bridge:
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
     ) -> None:
-        process = self._process
-        if process is not None:
-            for stream in (process.stdin, process.stdout):
-                with suppress(OSError):
-                    if stream is not None:
-                        stream.close()
-            process.kill()
-            process.wait()
-        if self._log is not None:
-            self._log.close()
-        if self._place is not None:
-            self._place.cleanup()
-
-    @property
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, "a bridge is used as a context"
-        return self._process
+        self._process.close()
+        self._place.cleanup()
 
     def send(self, question: object) -> None:
-        """Send a question as a line of JSON.
-
-        The caller keeps all questions without a received answer below 64 KiB together, the size of a pipe.
-        """
-        to = self._running.stdin
-        assert to is not None
-        try:
-            to.write(msgspec.json.encode(question) + b"\n")
-            to.flush()
-        except OSError:
-            raise InternalError(f"the Java bridge ended: {self._last_words()}") from None
+        """Send a question as a line of JSON."""
+        self._process.send(msgspec.json.encode(question))
 
     def receive(self) -> dict[str, Any]:
         """Receive the next answer. Raises InternalError if the bridge ended or failed."""
-        answers = self._running.stdout
-        assert answers is not None
-        line = answers.readline()
+        line = self._process.receive()
         if not line:
             raise InternalError(f"the Java bridge ended: {self._last_words()}")
         answer: dict[str, Any] = msgspec.json.decode(line)
@@ -296,11 +262,6 @@ class Bridge:
             yield self.receive()
 
     def _last_words(self) -> str:
-        process = self._running
-        assert self._log is not None
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=5)
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        said = [line for line in lines if "SLF4J" not in line]
-        return " / ".join(said[:3])[:500] or f"exit status {process.returncode}"
+        status = self._process.status(5)
+        said = [line for line in self._process.said() if "SLF4J" not in line]
+        return " / ".join(said[:3])[:500] or f"exit status {status}"

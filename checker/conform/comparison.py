@@ -25,7 +25,7 @@ from highwater.checker.conform.results import (
     Example,
     Key,
     Plain,
-    Selection,
+    Sample,
     by_fields,
     heading,
     lines_of_answer,
@@ -209,7 +209,7 @@ class KafkaComparison:
     def run(
         self,
         bridge: Bridge,
-        selection: Selection,
+        selection: Sample,
         progress: Callable[[ConformResult], None],
         stop: Callable[[], str | None],
     ) -> StatesResult:
@@ -308,7 +308,7 @@ class KafkaComparison:
             kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
             self._note(result, ("the state", kinds), block, paths, int(place), None)
         compared = described & ~states_differ
-        self._count(expected, (then != now).any(axis=2), described, compared, result)
+        self._count(expected, (then != now).any(axis=2), compared, result)
         wrong_error = codes[expected] != errors
         rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)
         if not len(rows):
@@ -388,7 +388,6 @@ class KafkaComparison:
         self,
         expected: Numbers,
         changes: NDArray[np.bool_],
-        described: NDArray[np.bool_],
         compared: NDArray[np.bool_],
         result: StatesResult,
     ) -> None:

@@ -26,7 +26,7 @@ class ConformResult(ABC):
     compared_with: ClassVar[str]
     """The part of Kafka, for the headline."""
     unit: ClassVar[str]
-    """What the comparison compares: ``request`` or ``step``."""
+    """Each item that is compared: ``request`` or ``step``."""
     states: int = 0
     transitions: int = 0
     not_compared: Counter[str] = field(default_factory=Counter)
@@ -97,8 +97,8 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What to compare: everything, or a random sample of this size; and each state also by a second path."""
+class Sample:
+    """The items to compare: all, or a random sample of this size; and each state also by a second path."""
 
     sample: int | None = None
     seed: int = 0

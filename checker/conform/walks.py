@@ -24,7 +24,7 @@ from highwater.checker.conform.results import (
     Example,
     Key,
     Plain,
-    Selection,
+    Sample,
     heading,
     side_by_side,
 )
@@ -448,7 +448,7 @@ class WalkComparison:
     def run(
         self,
         bridge: Bridge,
-        selection: Selection,
+        selection: Sample,
         progress: Callable[[ConformResult], None],
         stop: Callable[[], str | None],
     ) -> WalkResult:

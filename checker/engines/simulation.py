@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from highwater.checker.base.problems import interruption
 from highwater.checker.scenarios.search import (
     DEADLOCK,
     Progress,
@@ -61,7 +62,7 @@ Simulate = Callable[[Model, SimulationOptions, ProgressCallback | None], Simulat
 def simulate(
     model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
 ) -> SimulationResult:
-    """Walk at random with the interpreter, in one thread. Ctrl-C ends the simulation with the result so far."""
+    """Walk at random with the interpreter, in one thread."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     result = SimulationResult(
@@ -71,34 +72,45 @@ def simulate(
         preparation_seconds=time.perf_counter() - started,
         seed=options.seed,
     )
-    started = time.perf_counter()
-    try:
-        while result.walks < options.walks and result.stopped_by is None:
-            walk = _Walk(model, interpreter, random.Random(f"{options.seed}/{result.walks}"), result)
-            result.walks += 1
+
+    def take(numbers: range) -> None:
+        for number in numbers:
+            walk = _Walk(model, interpreter, random.Random(f"{options.seed}/{number}"), result)
             walk.go(options.depth, options.deadlock)
+
+    in_rounds(result, options, 1, take, progress)
+    return result
+
+
+def in_rounds(
+    result: SimulationResult,
+    options: SimulationOptions,
+    size: int,
+    take: Callable[[range], None],
+    progress: ProgressCallback | None,
+) -> None:
+    """Call ``take`` with the numbers of ``size`` walks, round by round, until the simulation ends.
+
+    It ends after all walks, at the time limit, with the round of a violation, or with the round of the first Ctrl-C.
+    """
+
+    def interrupt() -> None:
+        result.stopped_by = "interrupted"
+
+    started = time.perf_counter()
+    with interruption(interrupt):
+        while result.walks < options.walks and result.stopped_by is None:
+            numbers = range(result.walks, min(result.walks + size, options.walks))
+            take(numbers)
+            result.walks = numbers.stop
             result.seconds = time.perf_counter() - started
             if result.violations:
-                result.stopped_by = "violation"
+                result.stopped_by = result.stopped_by or "violation"
             elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
-                result.stopped_by = "seconds"
+                result.stopped_by = result.stopped_by or "seconds"
             if progress:
-                left = options.walks - result.walks
-                progress(
-                    Progress(
-                        result.depth,
-                        result.generated_states,
-                        result.generated_states,
-                        left,
-                        0,
-                        0,
-                        result.seconds,
-                    )
-                )
-    except KeyboardInterrupt:
-        result.stopped_by = "interrupted"
-    result.seconds = time.perf_counter() - started
-    return result
+                states, left = result.generated_states, options.walks - result.walks
+                progress(Progress(result.depth, states, states, left, 0, 0, result.seconds))
 
 
 class _Walk:

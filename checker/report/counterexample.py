@@ -215,7 +215,7 @@ def _follow_loop(
     prop = next(p for p in model.liveness if p.name == violation.property)
     try:
         case = prop.cases[violation.case]
-        confirmed = confirm(model, interpreter, prop, states, violation.path, loop_start, case)
+        confirmed = confirm(interpreter, prop, states, violation.path, loop_start, case)
     except NotViolatedError as wrong:
         raise BrokenRunError(f"the run that violates {prop.name} is none: {wrong}") from None
     loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness, confirmed.missed)

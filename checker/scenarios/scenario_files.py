@@ -37,6 +37,7 @@ from highwater.model.language import (
     weak,
 )
 from highwater.model.language.errors import LanguageError, fail
+from highwater.model.language.initial import family_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import (
     Action,
@@ -101,7 +102,7 @@ def following(
 
     def initial(self: Protocol) -> list[dict[str, Any]]:
         first, *_ = protocol.initial(self)
-        begun = _over(first, start, "")
+        begun = _over(self.state.decode(family_of(self.state, first).scalars), start, "")
         assert isinstance(begun, dict)
         return [{**begun, FIELD: 0}]
 

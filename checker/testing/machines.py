@@ -15,11 +15,11 @@ except ModuleNotFoundError:
 
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
@@ -71,89 +71,124 @@ class Burst:
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
     """Draw the next steps of the running machine. Each step is taken when drawn, because the next depends on it."""
-    running: ModelMachine = draw(st.runner())
+    running: BurstMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))
 
 
-class ModelMachine(RuleBasedStateMachine):
-    """The base class of the machines that ``machine`` makes: the state of a run, and its next steps."""
+class BurstMachine(RuleBasedStateMachine):
+    """The base class of machines that take steps of a model in bursts. A subclass has the state of a run."""
 
-    request: ClassVar[Request]
     model: ClassVar[Model]
     interpreter: ClassVar[Interpreter]
-    failures: ClassVar[dict[str, type[Violated]]]
-    best: ClassVar[dict[str, ViolatingRun]]
-    """The shortest known run to a violation of each property."""
-    traces: ClassVar[Path | None]
     preferences: ClassVar[Preferences]
-    swarm: ClassVar[bool]
+    swarm: ClassVar[bool] = True
+    failure: Any = None
+    """The failure to which the run has come; None if there is none."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.state: Scalars = ()
-        self.initial: Scalars = ()
-        self.path: list[int] = []
-        self.violated: str | None = None
-        self.possible: dict[str, list[int]] = {}
-        """The enabled instances that are not known to be pruned at a bound, by action; no list is empty."""
+    @classmethod
+    def made(cls, name: str, doc: str, model: Model, **members: object) -> type[Self]:
+        """A class of machines for a model, with these further members."""
+        own = {"model": model, "interpreter": Interpreter(model), "preferences": Preferences(model)}
+        made: type[Self] = type(name, (cls,), {"__doc__": doc, **own, **members})
+        made.TestCase.settings = SETTINGS
+        return made
 
     @rule(take=_steps())
     def step(self, take: Burst) -> None:
-        """Raise the violation to which the drawn steps led, if any. They were taken when they were drawn."""
+        """Raise the failure to which the drawn steps led, if any. They were taken when they were drawn."""
         __tracebackhide__ = True
-        if self.violated is not None:
-            self._fail(self.violated)
+        if self.failure is not None:
+            self.fail()
+
+    def fail(self) -> None:
+        """Raise the run's failure, shrunk."""
+        raise NotImplementedError
+
+    def take(self, taste: int, order: int) -> int | None:
+        """Choose a step, take it, and return its number; None if there is no step."""
+        raise NotImplementedError
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Choose and take one step for each of ``orders``, up to a violation or a state without steps.
+        """Choose and take one step for each of ``orders``, up to a failure or a state without steps.
 
         ``(taste, orders)`` is an element of ``bursts``: the taste weights the actions, and each order is a preference
         over the steps. Returns the names of the steps.
         """
         called: list[str] = []
         for order in filter(None, orders):
-            if self.violated is not None:
+            number = self.take(taste, order) if self.failure is None else None
+            if number is None:
                 break
-            number, after = self._choose(taste, order)
-            if after is None:
-                break
-            self.path.append(number)
             called.append(str(self.model.instances[number]))
-            self.come_to(after, self.state)
         return called
+
+    def by_action(self, numbers: Iterable[int]) -> dict[str, list[int]]:
+        """The numbers of instances, grouped by action."""
+        found: dict[str, list[int]] = {}
+        for number in numbers:
+            found.setdefault(self.model.instances[number].action.name, []).append(number)
+        return found
+
+
+class ModelMachine(BurstMachine):
+    """The base class of the machines that ``machine`` makes: the state of a run, and its next steps."""
+
+    request: ClassVar[Request]
+    failures: ClassVar[dict[str, type[Violated]]]
+    best: ClassVar[dict[str, ViolatingRun]]
+    """The shortest known run to a violation of each property."""
+    traces: ClassVar[Path | None]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: Scalars = ()
+        self.initial: Scalars = ()
+        self.path: list[int] = []
+        self.possible: dict[str, list[int]] = {}
+        """The enabled instances that are not known to be pruned at a bound, by action; no list is empty."""
+
+    @initialize(start=st.runner().flatmap(lambda machine: st.sampled_from(machine.model.initial)))
+    def begin(self, start: Scalars) -> None:
+        """Start a run in one of the initial states."""
+        __tracebackhide__ = True
+        self.initial = start
+        self.come_to(start)
+        if self.failure is not None:
+            self.fail()
 
     def come_to(self, state: Scalars, before: Scalars | None = None) -> None:
         """Move to a state: find its enabled steps, and check the properties of the state and of the step to it."""
-        self.state, self.possible = state, {}
-        for number in self.interpreter.enabled(state):
-            self.possible.setdefault(self.model.instances[number].action.name, []).append(number)
+        self.state, self.possible = state, self.by_action(self.interpreter.enabled(state))
         violated = self._violated(before, state)
         if not violated and not self.possible and self.request.deadlock:
             violated = [DEADLOCK]
-        self.violated = violated[0] if violated else None
+        self.failure = violated[0] if violated else None
 
     def _violated(self, before: Scalars | None, state: Scalars) -> list[str]:
         """The names of the properties that a state, or the step to it, violates. ``before`` None: an initial state."""
         broken = [] if before is None else self.interpreter.broken(before, state)
         return self.interpreter.violated(state) + broken
 
-    def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
-        """The number of the preferred enabled step, and the state after it; (-1, None) if there is no step."""
+    def take(self, taste: int, order: int) -> int | None:
+        """Take the preferred enabled step that is not pruned at a bound."""
         while self.possible:
-            action = self.preferences.action(taste, order, list(self.possible))
-            numbers = self.possible[action]
-            number = self.preferences.instance(order, numbers)
+            number = self.preferences.among(taste, order, self.possible)
             after = self.interpreter.step(self.state, number).state
             if after is not None:
-                return number, after
-            numbers.remove(number)  # the step is pruned at a bound in this state
-            if not numbers:
+                self.path.append(number)
+                self.come_to(after, self.state)
+                return number
+            action = self.model.instances[number].action.name
+            self.possible[action].remove(number)
+            if not self.possible[action]:
                 del self.possible[action]
-        return -1, None
+        return None
 
-    def _fail(self, name: str) -> None:
+    def fail(self) -> None:
+        """Raise the violation of the run, shrunk."""
         __tracebackhide__ = True
+        name: str = self.failure
         best = self.best.get(name)
         if best is None or len(self.path) <= len(best.path):
             straight = self._again(self.path, name) or self.path
@@ -226,37 +261,16 @@ def machine(
     if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
         raise InputError(f"traces={str(traces)!r} is no directory")
     model = request.model()
-    made: type[ModelMachine] = type(
+    return ModelMachine.made(
         name or _title(request.scenario.name),
-        (ModelMachine,),
-        {
-            "__doc__": f"{request.scenario.name}: {request.scenario.title}",
-            "request": request,
-            "model": model,
-            "interpreter": Interpreter(model),
-            "failures": {n: type(f"Violated[{n}]", (Violated,), {}) for n in request.properties},
-            "best": {},
-            "traces": None if traces is None else Path(traces),
-            "preferences": Preferences(model),
-            "swarm": swarm,
-            "begin": _begin(model),
-        },
+        f"{request.scenario.name}: {request.scenario.title}",
+        model,
+        request=request,
+        failures={n: type(f"Violated[{n}]", (Violated,), {}) for n in request.properties},
+        best={},
+        traces=None if traces is None else Path(traces),
+        swarm=swarm,
     )
-    made.TestCase.settings = SETTINGS
-    return made
-
-
-def _begin(model: Model) -> Any:
-    @initialize(start=st.integers(0, len(model.initial) - 1))
-    def begin(self: ModelMachine, start: int) -> None:
-        """Start a run in one of the initial states."""
-        __tracebackhide__ = True
-        self.initial = model.initial[start]
-        self.come_to(self.initial)
-        if self.violated is not None:
-            self._fail(self.violated)
-
-    return begin
 
 
 def _title(name: str) -> str:
@@ -324,19 +338,14 @@ class Preferences:
         self._instances = cache(self._order_of_instances)
         self._weights = cache(self._taste)
 
-    def action(self, taste: int, order: int, among: Sequence[str]) -> str:
-        """The action in ``among`` that comes first in this order."""
-        if len(among) == 1:
-            return among[0]
+    def among(self, taste: int, order: int, possible: Mapping[str, Sequence[int]]) -> int:
+        """The instance that comes first in this order, of the action that comes first; ``possible`` is by action."""
         place, weight = self._actions(order), self._weights(taste)
-        return min(among, key=lambda name: place[name] / weight[name])
-
-    def instance(self, order: int, among: Sequence[int]) -> int:
-        """The instance in ``among`` that comes first in this order."""
-        return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
+        numbers = possible[min(possible, key=lambda name: place[name] / weight[name])]
+        return min(numbers, key=self._instances(order).__getitem__)
 
     def _order_of_actions(self, order: int) -> dict[str, float]:
-        # ``action`` divides these exponential variables by the weights. An action then comes first with a probability
+        # ``among`` divides these exponential variables by the weights. An action then comes first with a probability
         # in proportion to its weight.
         dice = random.Random(f"actions {order}")
         return {name: -math.log(1 - dice.random()) for name in self._names}

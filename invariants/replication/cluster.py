@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from highwater.invariants import statements
+from highwater.invariants.replication.histories import has_value, holds_committed
 from highwater.invariants.replication.knowledge import CRASHES, spent
-from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
+from highwater.model.language import State, all_of, implies, invariant, least, size, total, where
 from highwater.model.language.containers import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication, features
@@ -18,10 +19,10 @@ from highwater.model.replication.high_watermark import tells_end
 from highwater.model.replication.logs import gate_is_open
 
 
-def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
-    """True if a broker's log begins with all committed records."""
-    log = s.brokers[b].log
-    return all_of((s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets)
+def leads_now(m: Replication, s: State, b: Number) -> Truth:
+    """True if the controller's current leader is this broker, and it leads in the controller's leader epoch."""
+    p, broker = s.partition, s.brokers[b]
+    return p.leader.is_(b) & m.leads(b, broker) & (broker.view.leader_epoch == p.leader_epoch)
 
 
 @statements.leader_completeness.seen("P1")
@@ -30,7 +31,7 @@ def leader_completeness(m: Replication, s: State) -> Iterator[Truth]:
     for b in m.broker:
         yield statements.leader_completeness(
             s.partition.leader.is_(b) & m.is_up(s.brokers[b]) & ~s.committed.is_empty,
-            _holds_committed(m, s, b),
+            holds_committed(m, s, b),
         )
 
 
@@ -46,7 +47,7 @@ def electable_completeness(m: Replication, s: State) -> Iterator[Truth]:
             & (m.is_up(s.brokers[b]) | (s.brokers[b].status == "STOPPED"))
             & (s.brokers[b].epoch == s.registrations[b].epoch)
             & ~s.committed.is_empty,
-            _holds_committed(m, s, b),
+            holds_committed(m, s, b),
         )
 
 
@@ -65,11 +66,8 @@ def acknowledged_records_survive(m: Replication, s: State) -> Truth:
     """The current leader's log contains every record that was acknowledged to an acks=all producer."""
     return all_of(
         implies(
-            (s.writes[v] == "ACKNOWLEDGED")
-            & s.partition.leader.is_(b)
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
-            any_of((s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets),
+            (s.writes[v] == "ACKNOWLEDGED") & leads_now(m, s, b),
+            has_value(m, s, b, v),
         )
         for b in m.broker
         for v in m.value
@@ -110,11 +108,7 @@ def told_end_never_falls(m: Replication, s: State) -> Iterator[Truth]:
     """
     for b in m.broker:
         yield implies(
-            s.partition.leader.is_(b)
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
-            & ~s.committed.is_empty
-            & tells_end(m, s.brokers[b]),
+            leads_now(m, s, b) & ~s.committed.is_empty & tells_end(m, s.brokers[b]),
             all_of(
                 (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
                 for o in m.offsets
@@ -238,10 +232,7 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Itera
     """
     for b in m.broker:
         yield implies(
-            s.partition.leader.is_(b)
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
-            & gate_is_open(size(s.brokers[b].view.isr), m.min_isr_in(s.brokers[b].view)),
+            leads_now(m, s, b) & gate_is_open(size(s.brokers[b].view.isr), m.min_isr_in(s.brokers[b].view)),
             electable(m.as_read(s)) <= m.maximal_isr(s.brokers[b]),
         )
 
@@ -256,10 +247,7 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
     def copies(v: Number) -> Number:
-        return total(
-            any_of((s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets)
-            for b in m.broker
-        )
+        return total(has_value(m, s, b, v) for b in m.broker)
 
     def needed(b: Number) -> Number:
         known = m.min_isr_in(s.brokers[b].view)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from highwater.invariants.replication.histories import (
     begins_with,
     electable,
+    holds_committed,
     is_whole,
     kept_by_answer,
     nothing_is_lost,
@@ -104,10 +105,6 @@ def can_commit(
     return all_of(able)
 
 
-def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
-    return begins_with(m, s.brokers[b].log, s.committed, s.committed.length)
-
-
 # --- the replicas that a leader waits for -------------------------------------------------------------------
 
 
@@ -164,7 +161,7 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Iterator[T
     """
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)
-        yield implies(there, _holds_committed(m, s, b))
+        yield implies(there, holds_committed(m, s, b))
         truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
         yield implies(there & truncates, kept_by_answer(m, s, b) >= s.committed.length)
 
@@ -181,7 +178,7 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Iterator
     for quorum in quorums(m, s):
         log = s.brokers[quorum.leader].log
         nobody = quorum.commits & ~somebody_has_passed(m, s, quorum)
-        yield implies(nobody, _holds_committed(m, s, quorum.leader))
+        yield implies(nobody, holds_committed(m, s, quorum.leader))
         for o in m.offsets:
             before = all_of(
                 (s.committed.length <= x) | same_record(log, s.committed, x) for x in range(o + 1)
@@ -193,7 +190,7 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Iterator
         behind = any_of(
             electable(m, s, x) & is_whole(m, s, x) & (reached(m, s, x) <= _epoch(s, b)) for x in m.broker
         )
-        yield implies(leads & behind, _holds_committed(m, s, b))
+        yield implies(leads & behind, holds_committed(m, s, b))
         for o in m.offsets:
             own = leads & (_epoch(s, b) == s.partition.leader_epoch) & (broker.leso <= o)
             yield implies(own & (s.committed.length > o), broker.hwm > o)

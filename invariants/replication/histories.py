@@ -62,6 +62,17 @@ def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) 
     return all_of((length <= o) | same_record(log, other, o) for o in m.offsets)
 
 
+def holds_committed(m: Replication, s: State, b: Number) -> Truth:
+    """True if a broker's log begins with all committed records."""
+    return begins_with(m, s.brokers[b].log, s.committed, s.committed.length)
+
+
+def has_value(m: Replication, s: State, b: Number, value: Number) -> Truth:
+    """True if a broker's log has a record with this value."""
+    log = s.brokers[b].log
+    return any_of((log.length > o) & (log.at(o).value == value) for o in m.offsets)
+
+
 @helper("B1, B2")
 def epochs_in_logs_ascend(m: Replication, s: State) -> Iterator[Truth]:
     """Leader epochs do not decrease along a broker's log, and do not exceed the broker's own leader epoch."""

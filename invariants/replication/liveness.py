@@ -6,6 +6,7 @@ the smallest set of fair actions that suffices; the page on liveness shows the e
 
 from __future__ import annotations
 
+from highwater.invariants.replication.histories import has_value
 from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
 from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
@@ -114,7 +115,7 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
     return all_of(
         implies(
             (s.writes[v] == "ACKNOWLEDGED") & m.latest_view(s).replicas.has(b),
-            any_of((s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets),
+            has_value(m, s, b, v),
         )
         for b in m.broker
         for v in m.value

@@ -80,11 +80,11 @@ def has_parentheses(mark: str, source: object) -> None:
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A suggestion for a misspelled name, to append to a message; "" if no known name is similar."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

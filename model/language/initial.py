@@ -152,7 +152,7 @@ def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
         what = "one state" if isinstance(given, Mapping) else repr(given)
         raise LanguageError(f"initial() gives a list of states, not {what}", where)
     try:
-        families = tuple(dict.fromkeys(_family(protocol.state, plain) for plain in given))
+        families = tuple(dict.fromkeys(family_of(protocol.state, plain) for plain in given))
     except LanguageError as wrong:
         raise LanguageError(f"an initial state is wrong: {wrong.message}", where) from None
     if not families:
@@ -174,7 +174,8 @@ def _condition(protocol: Protocol, inputs: list[Node]) -> Node:
     return returned_condition(result, "initially()", where).node
 
 
-def _family(type: Struct, plain: object) -> InitialFamily:
+def family_of(type: Type, plain: object) -> InitialFamily:
+    """The values of a type that a plain value stands for; its parts can be free, and missing fields are zero."""
     scalars: list[int] = []
     parts: list[FreePart] = []
     _spread(type, plain, scalars, parts)
@@ -220,7 +221,7 @@ def _has_names(plain: object) -> TypeGuard[Mapping[str, Any]]:
 
 def _free(type: Type, plain: Free, scalars: list[int], parts: list[FreePart]) -> None:
     if plain.values is not None:
-        choices = dict.fromkeys(tuple(_alone(type, value)) for value in plain.values)
+        choices = dict.fromkeys(_alone(type, value) for value in plain.values)
         parts.append(FreePart(len(scalars), tuple(choices)))
         scalars += (n.value for n in type.zero().nodes)
     elif isinstance(type, Messages):
@@ -238,13 +239,11 @@ def _free(type: Type, plain: Free, scalars: list[int], parts: list[FreePart]) ->
         scalars += (n.value for n in type.zero().nodes)
 
 
-def _alone(type: Type, value: Any) -> list[int]:
-    scalars: list[int] = []
-    parts: list[FreePart] = []
-    _spread(type, value, scalars, parts)
-    if parts:
+def _alone(type: Type, value: object) -> Scalars:
+    family = family_of(type, value)
+    if family.parts:
         raise fail("free(…) chooses from values in which nothing is free")
-    return scalars
+    return family.scalars
 
 
 def _every(type: Type) -> tuple[Scalars, ...]:
@@ -273,16 +272,9 @@ def _inside(high: int, limit: int | None) -> int:
 
 
 def _all(type: Type) -> Sequence[Scalars]:
-    family = InitialFamily(*_with_parts(type))
+    family = family_of(type, free)
     _refuse_many(type, family.count)
     return list(family.states())
-
-
-def _with_parts(type: Type) -> tuple[Scalars, tuple[FreePart, ...]]:
-    scalars: list[int] = []
-    parts: list[FreePart] = []
-    _free(type, free, scalars, parts)
-    return tuple(scalars), tuple(parts)
 
 
 def _refuse_many(type: Type, count: int) -> None:

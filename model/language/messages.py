@@ -303,10 +303,7 @@ class SentMessages(StructValue):
 
     def count(self, message: object, /, **fields: object) -> Number:
         """The number of messages in flight of this kind with these field values, including copies."""
-        result = graph.const(0, INT)
-        for _, often in self._fitting(message, fields):
-            result = graph.add(result, often.node)
-        return Number(None, (result,))
+        return Number(None, (_sum(often.node for _, often in self._fitting(message, fields)),))
 
     def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
         """Each possible message of this kind, with the condition that it has these field values and is in flight."""

@@ -402,12 +402,22 @@ class Model:
 
         Raises LanguageError if the invariant writes or requires something.
         """
-        self.protocol.check_sources([invariant])
-        what, where = f"invariant {invariant.name}", place_of(invariant.function)
-        with looking(what, where, self.protocol.on, self.enabled) as trace:
-            result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
-        node = returned_condition(result, what, where).node
-        return Property(invariant, graph.not_(node) if invariant.goal else node, trace.premise)
+        return Property(invariant, *_condition(self, f"invariant {invariant.name}", invariant, self.inputs))
+
+
+def _condition(
+    model: Model, what: str, stated: Invariant | StepProperty, *states: Sequence[Node]
+) -> tuple[Node, Node]:
+    """The condition and the premise of a property, on these states. The condition of a goal is negated.
+
+    Raises LanguageError if the property writes or requires something; ``what`` names it in the message.
+    """
+    protocol, where = model.protocol, place_of(stated.function)
+    protocol.check_sources([stated])
+    with looking(what, where, protocol.on, model.enabled) as trace:
+        result = stated.function(protocol, *(State(protocol.state, list(nodes)) for nodes in states))
+    node = returned_condition(result, what, where).node
+    return graph.not_(node) if stated.goal else node, trace.premise
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
@@ -460,13 +470,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
 
     For a reachability goal the condition is negated.
     """
-    protocol, what, where = model.protocol, f"step property {stated.name}", place_of(stated.function)
-    protocol.check_sources([stated])
-    with looking(what, where, protocol.on, model.enabled) as trace:
-        before, after = (State(protocol.state, list(nodes)) for nodes in (model.inputs, model.after))
-        result = stated.function(protocol, before, after)
-    node = returned_condition(result, what, where).node
-    return graph.not_(node) if stated.goal else node, trace.premise
+    return _condition(model, f"step property {stated.name}", stated, model.inputs, model.after)
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from highwater.model.language.errors import LanguageError, shortened
+from highwater.model.language.errors import LanguageError, meant, shortened
 
 _T = TypeVar("_T")
 
@@ -275,12 +275,9 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
         return
     for number in numbers(source):
         if number not in book:
-            import difflib
-
-            near = difflib.get_close_matches(number, map(str, book), n=1, cutoff=0.5)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
+            near = meant(number, book, cutoff=0.5)
             raise LanguageError(
-                f"{what} names {number!r}, which is not in the rulebook{meant}; add rules with "
+                f"{what} names {number!r}, which is not in the rulebook{near}; add rules with "
                 "`rulebook = Base.rulebook | Rulebook(path)` in the class",
                 shortened(place),
             )

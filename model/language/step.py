@@ -23,8 +23,8 @@ from highwater.model.language.graph import (
     compile_nodes,
     values_of,
 )
-from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Instance, state_inputs, trace_instance
+from highwater.model.language.initial import Scalars, start_of
+from highwater.model.language.model import NO_STATE, Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import Check, tracing
@@ -132,6 +132,14 @@ class Stepper:
 
     # --- states ---------------------------------------------------------------------------------------
 
+    @property
+    def initial(self) -> Scalars:
+        """An initial state of the protocol. Raises LanguageError if there is none."""
+        found = start_of(self.protocol, self._nodes).first()
+        if found is None:
+            raise LanguageError(NO_STATE)
+        return found
+
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a plain state. Fields that the state type lacks are ignored.
 
@@ -146,13 +154,8 @@ class Stepper:
         return self.protocol.state.decode(state)
 
     def place(self, field: str) -> slice:
-        """The positions of a field's scalars in a state. Raises KeyError if the state has no such field."""
-        start = 0
-        for name, type_ in self.protocol.state.fields.items():
-            if name == field:
-                return slice(start, start + type_.leaf_count)
-            start += type_.leaf_count
-        raise KeyError(field)
+        """The positions of a field's scalars in a state. Raises LanguageError if the state has no such field."""
+        return self.protocol.state.field(field)[0]
 
     # --- steps ----------------------------------------------------------------------------------------
 
@@ -285,6 +288,3 @@ def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable
     }
     large = type(protocol.__name__, (protocol,), {"parameters": wide, "__module__": protocol.__module__})
     return large(parameters, rules)
-
-
-__all__ = ["Memo", "Ranks", "Stepper", "TracedStep", "with_room"]

@@ -208,11 +208,14 @@ def under(rule: str, condition: values.Truth | bool) -> values.Truth:
 
 
 def _is_on(rule: str, word: str) -> bool:
-    on = current(word).on
+    without = f"{word} asks the protocol for its rule {rule!r}; what is traced here belongs to no protocol"
+    return _answer(current(word).on, rule, without)
+
+
+def _answer(on: Callable[[str], bool] | None, rule: str, without: str) -> bool:
+    """True if the rule is on. Raises LanguageError for an unknown rule, and with this text ``without`` an ``on``."""
     if on is None:
-        raise fail(
-            f"{word} asks the protocol for its rule {rule!r}; what is traced here belongs to no protocol"
-        )
+        raise fail(without)
     try:
         return on(rule)
     except LanguageError as wrong:
@@ -428,16 +431,9 @@ class Checks:
         if mutation.active is not None:
             holds = Truth(None, (mutation.condition("check", name, holds.node, sys._getframe(1)),))
         check = NamedCheck(name, holds, answer)
-        if rule is None or self._is_on(rule):
+        without = f"a check under rule {rule!r}: say what is switched on, Checks(…, on=…)"
+        if rule is None or _answer(self._on, rule, without):
             self._checks.append(check)
-
-    def _is_on(self, rule: str) -> bool:
-        if self._on is None:
-            raise fail(f"a check under rule {rule!r}: say what is switched on, Checks(…, on=…)")
-        try:
-            return self._on(rule)
-        except LanguageError as wrong:
-            raise fail(str(wrong)) from None
 
     def __iter__(self) -> Iterator[NamedCheck]:
         return iter(self._checks)
@@ -511,8 +507,4 @@ def choices_of(protocol: object, stated: HasDomains) -> list[dict[str, tuple[Any
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:
-    if isinstance(value, values.Value):
-        type_ = value.type
-        assert type_ is not None
-        return value, type_.decode([n.value for n in value.nodes])
-    return value, value
+    return value, value._plain() if isinstance(value, values.Value) else value

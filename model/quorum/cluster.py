@@ -252,7 +252,6 @@ class Cluster(Protocol):
             fetched = [1 if p.settled and m == 0 and v != 0 else -1 for v in range(self.counted.size)]
             members.append(
                 {
-                    "epoch": 0,
                     "leader": 0,
                     "log": first if has_it else [],
                     "hwm": hwm,
@@ -261,18 +260,10 @@ class Cluster(Protocol):
                     **(self.no_ballot(0 if m == 0 else None) if self.on("votes_travel") else {}),
                 }
             )
-        nothing = [None] * (p.voters + p.observers)
-        no_votes = [[None] * p.voters for _ in range(p.voters)]
-        votes = {"vote_requests": no_votes, "vote_responses": no_votes} if self.on("votes_travel") else {}
         return [
             {
                 "members": members,
-                "requests": nothing,
-                "parked": nothing,
-                "responses": nothing,
-                **votes,
                 "elected": [0] + [None] * p.elections,
-                "finalised": [False] * (p.voters + p.observers),
                 "committed": first if p.settled or p.voters == 1 else [],
                 "budgets": BUDGETS.granted(p),
             }

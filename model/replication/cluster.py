@@ -564,7 +564,7 @@ def is_the(b: Number, named: int) -> Truth:
 
 
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
-    """The initial state with ``first`` as leader.
+    """The initial state with ``first`` as leader. A field that is not given is zero.
 
     Each ISR member's log has the first ``initial_records`` records, committed and acknowledged, but not flushed. All
     other logs are empty. So a scenario about later events skips the steps that write these records. If the ISR is under
@@ -574,43 +574,25 @@ def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
     count = committed_at_start(m)
     records = [{"value": value, "epoch": 0} for value in range(count)]
-    nothing = [None] * p.brokers
-    broker = {
-        "status": "RUNNING",
-        "epoch": 0,
-        "log": [],
-        "flushed": 0,
-        "hwm": 0,
-        "view": _view(m, first, replicas, isr),
-        "leso": 0,
-        "proposed": None,
-        "followers": _followers(m, first, isr, None),
-        "ahead": False,
-        "proposed_epochs": nothing,
+    view = {
+        "leader": first,
+        "isr": isr,
+        "replicas": replicas,
+        "min_isr": p.min_isr,
+        "active": range(p.brokers),
     }
+    broker = {"status": "RUNNING", "view": view, "followers": _followers(m, first, isr, None)}
     complete = {**broker, "log": records, "hwm": count}
     brokers = [complete if b in isr else broker for b in range(p.brokers)]
     brokers[first] = {**complete, "followers": _followers(m, first, isr, count if count else None)}
-    registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
     return {
-        "registrations": [registration] * p.brokers,
+        "registrations": [{"registered": True}] * p.brokers,
         "partition": {**m.t.initial_partition(replicas, isr), "leader": first},
         "min_insync_replicas": p.min_isr,
         "brokers": brokers,
-        "fetch_requests": nothing,
-        "fetch_responses": nothing,
-        "alter_requests": nothing,
-        "alter_responses": nothing,
         "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
         "committed": records,
         **features.initial(m),
-        "late_fetches": nothing,
-        "metadata": nothing,
-        "log_infos_sent": nothing,
-        "log_infos": nothing,
-        "late_proposals": nothing,
-        "former": None,
-        "waiting": [None] * p.records,
     }
 
 
@@ -621,28 +603,10 @@ def committed_at_start(m: Cluster) -> int:
     return min(p.initial_records, p.records) if enough else 0
 
 
-def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[str, Any]:
-    """The view that every broker has in the initial state."""
-    return {
-        "leader": first,
-        "leader_epoch": 0,
-        "partition_epoch": 0,
-        "isr": isr,
-        "replicas": replicas,
-        "removing": [],
-        "min_isr": m.p.min_isr,
-        "active": range(m.p.brokers),
-        "epochs": [0] * m.p.brokers,
-    }
-
-
 def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
     """The fetch state that a broker has of each follower in the initial state.
 
     ``leo`` is the LEO of each ISR member, or None if no member has fetched from the broker.
     """
-    unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
-    heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
-    return [
-        {**(heard if f in isr and f != first else unheard), "caught_up": f in isr} for f in range(m.p.brokers)
-    ]
+    heard = {"leo": leo, "in_epoch": leo is not None}
+    return [{**(heard if f in isr and f != first else {}), "caught_up": f in isr} for f in range(m.p.brokers)]

@@ -182,16 +182,7 @@ class Truncation(Protocol):
 
     def initial(self) -> list[dict[str, Any]]:
         """Every log is empty, every replica is in the ISR, and no replica leads."""
-        unaware: dict[str, Any] = {"hwm": 0, "leader_epoch": None, "leader": None, "isr": []}
-        return [
-            {
-                "logs": [[]] * self.p.replicas,
-                "replicas": [unaware] * self.p.replicas,
-                "next_record_id": 0,
-                "quorum": {"leader_epoch": None, "leader": None, "isr": range(self.p.replicas)},
-                "requests": [{"leader": None, "isr": []}] * (self.p.max_leader_epoch + 1),
-            }
-        ]
+        return [{"quorum": {"isr": range(self.p.replicas)}}]
 
     # --- what brokers believe ---------------------------------------------------------------------
 

@@ -315,39 +315,23 @@ class Cluster(Protocol):
         p = self.p
         registrations = [0] * p.brokers
         leadership = {"leader": 0, "leader_epoch": 0}
-        active = {
-            "active": True,
-            "registrations": registrations,
-            "shutting_down": [],
-            "leadership": leadership,
-        }
+        active = {"active": True, "registrations": registrations, "leadership": leadership}
         broker = {
             "status": "RUNNING",
-            "epoch": 0,
             "controller_epoch": 0,
             **leadership,
-            "stopped_for": None,
-            "led_formerly": None,
-            "misled": False,
-            "reverted": False,
             "metadata": leadership,
             "has_second": True,
             "checkpointed": True,
-            "deleted": False,
         }
         return [
             {
                 "zookeeper": {
                     "registrations": registrations,
-                    "last_epochs": [0] * p.brokers,
-                    "controller": 0,
                     "partition": {**leadership, "isr": range(p.brokers), "replicas": range(p.brokers)},
                 },
                 "controllers": [active] + [self.controller_type.zero()] * p.failovers,
                 "brokers": [broker] * p.brokers,
-                "requests": [[]] * p.brokers,
-                "shutdown_requests": [None] * p.brokers,
-                "deposed": [],
                 "budgets": BUDGETS.granted(p),
             }
         ]

@@ -49,7 +49,10 @@ def conform(defect: str | None) -> type[ConformanceMachine]:
     return conformance_machine(SCENARIO, Driver(defect), CONTRACT)
 
 
-def look_at_all(examples: int) -> None:
+@pytest.mark.parametrize(
+    "examples", [40, pytest.param(often(1_500, 5_000), marks=slow("many more runs than the fast test"))]
+)
+def test_the_controller_conforms_and_every_operation_is_tried(examples: int) -> None:
     made, taken = conform(None), Counter[str]()
 
     def count(self: ConformanceMachine) -> None:
@@ -60,15 +63,6 @@ def look_at_all(examples: int) -> None:
     made.teardown = count  # type: ignore[method-assign, assignment]
     run(made, examples)
     assert {*(CONTRACT.operations or ()), "refused"} <= {name for name, times in taken.items() if times}
-
-
-def test_the_controller_conforms_and_every_operation_is_tried() -> None:
-    look_at_all(40)
-
-
-@slow("many more runs than the fast test")
-def test_the_same_in_many_runs() -> None:
-    look_at_all(often(1_500, 5_000))
 
 
 @pytest.mark.parametrize(

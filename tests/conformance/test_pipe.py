@@ -49,7 +49,7 @@ def test_a_controller_in_another_process_is_compared_with_the_model(defect: str 
         else:
             with pytest.raises(Mismatch, match=r"partition\.elr: the model says"):
                 run_state_machine_as_test(made, settings=chosen)
-        process = adapter._process
+        process = adapter._process.process
     assert process.poll() is not None
 
 
@@ -108,7 +108,7 @@ def test_every_failure_of_the_other_end_is_one_error(rest: str, said: str) -> No
     with PipeAdapter([sys.executable, "-c", program], timeout=0.3 if rest == SLEEPS else 20) as adapter:
         with pytest.raises(AdapterError, match=said) as caught:
             adapter.observe()
-        process = adapter._process
+        process = adapter._process.process
     assert "\n" not in str(caught.value)
     assert process.poll() is not None
 

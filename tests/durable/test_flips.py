@@ -1,7 +1,7 @@
 """A flipped bit in a file that Highwater reads back is detected, or does not change the result.
 
-The kinds of files: checkpoints of both engines, machine code, the gate's baseline, traces
-of runs, and spilled states (test_spill.py). Seeded; a few flips are fast, the rest slow.
+The kinds of files: Spark's checkpoints, machine code, the gate's baseline and traces of runs. test_checkpoint.py flips
+bits of native checkpoints, test_spill.py of spilled arrays. A few flips are fast, the rest slow.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
 from highwater.checker.comparing.gate.entries import Ran
 from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
 from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.model.language import Model
 from highwater.traces.reading import TraceError
 from tests import models
-from tests.native.on_disk import PARTS, FromTheStart, explored, small_batches
+from tests.native.on_disk import PARTS, small_batches
 from tests.slow import all_but, often
 
 SCENARIO = "truncation/kip-101"
@@ -94,22 +93,6 @@ def model() -> Model:
 
 
 # --- kinds of files -------------------------------------------------------------------------------
-
-
-def native_in_memory(model: Model, place: Path) -> Read:
-    kept: dict[str, Any] = {"workers": 1, "checkpoint": str(place)}
-    search(model, SearchOptions(**kept, limit_states=3000))
-    return lambda: told(search(model, SearchOptions(**kept, resume=True)))
-
-
-def native_on_disk(model: Model, place: Path) -> Read:
-    def part(**more: Any) -> SearchResult:
-        run = FromTheStart(Program(model), SearchOptions(workers=1, checkpoint=str(place), **more))
-        run.slots = 1 << 12
-        return explored(run)
-
-    part(limit_states=3000)
-    return lambda: told(part(resume=True))
 
 
 def spark_checkpoint(model: Model, place: Path) -> Read:
@@ -184,8 +167,6 @@ def trace_of_a_run(model: Model, place: Path) -> Read:
 
 
 KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
-    "native checkpoint, in memory": (native_in_memory, often(30, 90)),
-    "native checkpoint, on disk": (native_on_disk, often(30, 90)),
     "Spark checkpoint": (spark_checkpoint, often(30, 120)),
     "machine code": (machine_code, 60),
     "gate's baseline": (gate_baseline, often(30, 60)),
@@ -193,7 +174,7 @@ KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
 }
 """Kind of file → its writer and reader, and the number of flips."""
 
-STRICT = [*KINDS][:4]
+STRICT = [*KINDS][:2]
 """The kinds in which every flipped bit must be detected."""
 
 

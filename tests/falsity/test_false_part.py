@@ -149,10 +149,6 @@ def test_an_undefined_part_is_shown_as_false() -> None:
     assert ("counts[0] != 0", False, {"counts[0]": "0"}) in leaves(part)
 
 
-def test_a_true_property_has_no_false_part() -> None:
-    assert [p.name for p in SMALL.properties if part_of(SMALL, p.name, state_of())] == []
-
-
 @step_property("S")
 def grows(m: Small, before: State, after: State) -> Truth:
     return implies(after.counts[0] != before.counts[0], after.counts[0] == before.counts[0] + 1)

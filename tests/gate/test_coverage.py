@@ -26,7 +26,7 @@ from highwater.model.language import Int, Protocol, Rule, State, Struct, action,
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.traces.runs.writing import random_walk, write_run
+from highwater.traces.runs.writing import random_walk
 from tests.gate.stepping import reached, steps
 
 PROTOCOL = '''
@@ -117,17 +117,23 @@ def brute_force(model: Model, states: list[Scalars]) -> dict[tuple[str, str], li
     return found
 
 
+def by_guard(found: Coverage) -> dict[tuple[str, str], list[int]]:
+    """The counts of guards, summed by action and name."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for site, own in found.sites.items():
+        if site.kind == GUARD:
+            known = counts.setdefault((site.action, site.name), [0, 0, 0])
+            known[:] = [a + b for a, b in zip(known, own, strict=True)]
+    return counts
+
+
 @pytest.mark.parametrize("name", ["branches.toml", "truncation/kip-320"])
 def test_counts_are_those_of_the_interpreter(project: Path, name: str) -> None:
     settings = {} if name.endswith(".toml") else SMALL
     coverage, model = covered(name, settings), Request.of(find(name), Overrides(settings)).model()
     states = list(reached(model))
     assert coverage.states == len(states)
-    by_guard: dict[tuple[str, str], Counter[int]] = {}
-    for site, counts in coverage.sites.items():
-        if site.kind == GUARD:
-            by_guard.setdefault((site.action, site.name), Counter()).update(dict(enumerate(counts)))
-    assert {k: [c[0], c[1], c[2]] for k, c in by_guard.items()} == brute_force(model, states)
+    assert by_guard(coverage) == brute_force(model, states)
     interpreter = Interpreter(model)
     steps = Counter(s.instance.action.name for state in states for s in interpreter.steps(state) if s.state)
     assert {n: c for n, c in coverage.steps.items() if c} == dict(steps)
@@ -231,48 +237,28 @@ def test_states_decided_by_a_rule_agree_with_the_interpreter() -> None:
     assert [use.name for use in found if not use.asked] == ["wider"]
 
 
-def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
-    request = Request.of(find("truncation/kip-320"), Overrides())
-    model = request.model()
-    walk = random_walk(model, 12, 3)
-    interpreter, states = Interpreter(model), [walk.initial]
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_trace_exercises_its_own_states(tmp_path: Path, every: int) -> None:
+    """With ``every`` 2, only every second state is recorded, and coverage includes the states between."""
+    model = Request.of(find("truncation/kip-320"), Overrides()).model()
+    interpreter, walk = Interpreter(model), random_walk(model, 12, 3)
+    states, names = [walk.initial], [model.instances[number].action.name for number in walk.path]
     for number in walk.path:
         after = interpreter.step(states[-1], number).state
         assert after is not None
         states.append(after)
-    path, states = walk.path, list(dict.fromkeys(states))
-    assert len(path) > 8
-    file = tmp_path / "run.jsonl"
-    scenario = "truncation/kip-320"
-    write_run(file, model, walk.initial, path, protocol="truncation", scenario=scenario, profile="kip_320")
-    coverage = Coverage()
-    add_trace(coverage, file, rules=False)
-    assert coverage.states == len(states)
-    assert sum(coverage.observed.values()) == len(path)
-    assert set(coverage.observed) == {model.instances[n].action.name for n in path}
-    wanted = brute_force(model, states)
-    for site, counts in coverage.sites.items():
-        if (
-            site.kind == GUARD
-            and [s.name for s in coverage.sites if s.action == site.action].count(site.name) == 1
-        ):
-            assert counts == wanted[site.action, site.name]
-
-
-def test_unrecorded_states_of_a_trace_are_covered(tmp_path: Path) -> None:
-    """Only every second state of the walk is recorded; coverage includes the states between."""
-    model = Request.of(find("truncation/kip-320"), Overrides()).model()
-    interpreter, walk = Interpreter(model), random_walk(model, 12, 3)
-    seen = [walk.initial]
-    for first, second in zip(walk.path[::2], walk.path[1::2], strict=False):
-        between = interpreter.step(seen[-1], first).state
-        assert between is not None
-        after = interpreter.step(between, second).state
-        assert after is not None
-        seen.append(after)
-    meta = {"format": "highwater-trace-1", "protocol": "truncation", "profile": "kip_320", "hidden_steps": 1}
+    meta = {
+        "format": "highwater-trace-1",
+        "protocol": "truncation",
+        "profile": "kip_320",
+        "hidden_steps": every - 1,
+    }
     lines: list[dict[str, Any]] = [{"meta": {**meta, "parameters": vars(model.protocol.p)}}]
+    seen = states[::every]
     lines += [{"step": number, "state": model.decode(state)} for number, state in enumerate(seen)]
+    if every == 1:
+        for line, name in zip(lines[2:], names, strict=True):
+            line["action"] = name
     file = tmp_path / "run.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     found = Coverage()
@@ -281,10 +267,14 @@ def test_unrecorded_states_of_a_trace_are_covered(tmp_path: Path) -> None:
     passed = {
         state
         for before, after in itertools.pairwise(seen)
-        for state in interpreter.successors(before)
+        for state in (interpreter.successors(before) if every == 2 else ())
         if after in interpreter.successors(state)
     }
-    assert found.states == len(passed | set(seen)) > len(set(seen))
+    expected = passed | set(seen)
+    assert found.states == len(expected)
+    assert (len(expected) > len(set(seen))) is (every == 2)
+    assert every == 2 or found.observed == Counter(names)
+    assert by_guard(found) == brute_force(model, list(expected))
 
 
 def coverage(*arguments: str) -> Result:
@@ -296,17 +286,15 @@ def test_the_command_writes_a_page_and_json(project: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "rules that decided nothing (1):" in done.stdout
     html = (project / "page.html").read_text(encoding="utf-8")
-    assert "count: held 4, refused 2, alone 1" in html
+    assert "count: “there is room” held 4, refused 2, alone 1" in html
     rows = re.findall(r'<tr class="(full|part|none)"><td class="n">(\d+)</td>', html)
     colours = {int(number): kind for kind, number in rows}
     assert colours[line_of('"there is room"')] == "full"
     assert colours[line_of('"not four"')] == "none", "it never refused"
     assert colours[line_of("s.next.count = where")] == "full"
-    assert "src=" not in html, "nothing from elsewhere"
-    assert not re.search(r"https?:", html)
+    assert not re.search(r"src=|https?:", html), "nothing from elsewhere"
     result: dict[str, Any] = json.loads((project / "c.json").read_text(encoding="utf-8"))
     guards = {g["guard"]: (g["held"], g["refused"], g["alone"]) for g in result["guards"]}
-    assert guards["not four"] == (6, 0, 0)
     assert guards["there is room"] == (4, 2, 1)
     (branch,) = result["branches"]
     assert (branch["taken"], branch["not_taken"]) == (1, 5)

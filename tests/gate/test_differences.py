@@ -97,16 +97,6 @@ def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
     assert levels(10, complete=True) == 3
 
 
-def test_the_guard_that_refused_is_named() -> None:
-    found, _, _ = compared("truncation/kip-320", "join_at_epoch_start=off")
-    (change,) = found.actions
-    assert change.action == "leader_expand_isr"
-    assert change.guards_gone == ["the HWM has reached the leader's epoch"]
-    assert (change.lost, change.otherwise) == (0, 0)
-    assert change.gained > 0
-    assert "before refused by “the HWM has reached the leader's epoch”" in change.examples[0]
-
-
 def test_states_of_other_fields_are_not_compared() -> None:
     before = Request.of(scenario_files.find("truncation/kip-320"), Overrides())
     after = Request.of(scenario_files.find("truncation/kip-320"), Overrides.parse(("max_records=1",)))

@@ -74,6 +74,60 @@ def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> N
     assert len(reached["steps"]) == 3
 
 
+ACTION = '    @action(says="a client writes to the leader")\n'
+FAIL_OVER = '    @action(says="the leader dies and replica {to} takes over", to="replica")\n'
+LACKS = 'require("it lacks a write", s.stored[to] < s.stored[s.leader])'
+LOST = "no_acknowledged_write_is_lost"
+CHANGES: dict[str, tuple[list[tuple[str, str]], bool, list[str]]] = {
+    "a flipped comparison": (
+        [(LACKS, LACKS.replace("<", ">"))],
+        False,
+        ["copy: another condition in guard “it lacks a write”", "cannot be taken where it could"],
+    ),
+    "another write": (
+        [("s.next.stored[to] = s.stored[s.leader]", "s.next.stored[to] = s.stored[to] + 1")],
+        False,
+        ["copy: another value for stored[0]", "leads elsewhere", "→ [2, 2, 0]; now: stored [2, 0, 0] → [2, 1, 0]"],
+    ),
+    "a new action": (
+        [(ACTION, f'    @action()\n    def forget(self, s: State) -> None:\n        s.next.stored[0] = 0\n\n{ACTION}')],
+        False,
+        ["action forget is new", "states are reached now, not before"],
+    ),
+    "an action less": (
+        [(FAIL_OVER, "")],
+        False,
+        ["action fail_over is gone", "reached before, not any more", "the leader dies and replica 1 takes over  "],
+    ),
+    "a weaker property": (
+        [("s.stored[s.leader] >= s.acknowledged", "s.stored[s.leader] + 1 >= s.acknowledged")],
+        True,
+        [f"property {LOST} has another condition", "both revisions reach the same 198 states"],
+    ),
+    "a guard that another implies": (
+        [(LACKS, f'{LACKS}\n        require("they differ", s.stored[to] != s.stored[s.leader])')],
+        True,
+        ["the expressions changed, the facts did not", "it does the same in each of the 198 states"],
+    ),
+    "a renamed field": ([("stored", "kept")], True, []),
+    "a renamed property": ([(LOST, "none_is_lost")], True, [f"property {LOST} is none_is_lost now"]),
+}  # fmt: skip
+"""Edits of the protocol, whether the gate passes, and texts of the report."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_kind_of_change_is_reported(project: Path, change: str) -> None:
+    edits, passes, texts = CHANGES[change]
+    (project / "register-hasty.toml").unlink()
+    edit(project / ".highwater" / "gate.toml", '"*.toml"', '"register.toml"')
+    for before, after in edits:
+        edit(project / "register.py", before, after)
+    done = gate("register.toml")
+    assert done.exit_code == (0 if passes else 1), done.output
+    assert [text for text in texts if text not in done.stdout] == [], done.stdout
+    assert ("different" in done.stdout) is not passes
+
+
 def test_a_renaming_and_moved_scenarios_pass_and_are_no_change_of_the_source(project: Path) -> None:
     for name in ("register", "register-hasty"):
         (project / f"{name}.toml").rename(project / f"moved-{name}.toml")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from highwater.checker.comparing.gate import gating
+from highwater.checker.comparing.gate.sources import files_of
+from highwater.checker.scenarios import scenario_files
 from tests.gate.conftest import commit_project, edit, gate, gate_json, git, line_of
 
 TAP = """
@@ -237,3 +239,9 @@ def test_a_strict_gate_fails_if_git_has_no_revision_to_compare_with(project: Pat
     assert gate().exit_code == 0
     done = gate("--strict", "--baseline", ".highwater/gate.toml")
     assert done.exit_code == 1
+
+
+def test_the_files_of_a_protocol_include_what_they_import() -> None:
+    found = files_of(scenario_files.find("truncation/kip-101").definition, Path(__file__).parents[2])
+    assert {"model/truncation/protocol.py", "model/replication/high_watermark.py"} <= found
+    assert not any(name.startswith("model/language/") for name in found)

@@ -25,7 +25,7 @@ from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from tests.gate.stepping import reached
-from tests.gate.test_differences import SMALL, compared
+from tests.gate.test_differences import compared
 
 LEADER = "replication/defect-fenced-leader"
 
@@ -51,24 +51,6 @@ def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reach
     ]
     assert outcomes[0] != outcomes[1]
     assert state not in reached(new)
-
-
-def test_the_report_has_the_state_after_the_number_of_equal_states() -> None:
-    found, _, _ = compared(LEADER, "sender_epoch_check=off")
-    (change,) = found.actions
-    assert change.same_so_far
-    assert [line.split("  ")[0] for line in change.unreached] == ["alter_requests[0]"]
-    told = list(lines(found))
-    at = next(i for i, line in enumerate(told) if line.startswith("  but not in this state"))
-    assert told[at - 1].startswith("  it does the same in each of the 7,928 states")
-    assert "broker_epoch 1" in told[at + 1]
-    assert "now: partition.isr {0} → {0,1}" in told[at + 2]
-
-
-def test_the_report_has_a_line_if_no_such_state_exists() -> None:
-    found, _, _ = compared("truncation/kip-320", "divergence_on_fetch=on", settings=SMALL)
-    assert [c.beyond for c in found.actions if c.same_so_far] == ["none"]
-    assert "  and in every other state within the types that has the invariants" in lines(found)
 
 
 def test_a_found_state_has_the_invariants() -> None:

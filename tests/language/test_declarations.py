@@ -87,17 +87,12 @@ def same() -> Any:
         ),
         "two properties have the name 'of_step'",
     ),
-    (
-        lambda: protocol(invariants=(same(),), liveness=(eventually("test")(holds),)),
-        "two properties have the name 'holds'",
-    ),
-    (
-        lambda: protocol(invariants=(same(),), reachable=(reachable("test")(holds),)),
-        "two properties have the name 'holds'",
-    ),
-    (
-        lambda: protocol(invariants=(same(),), helpers=(invariant("test")(holds),)),
-        "two properties have the name 'holds'",
+    *(
+        (
+            lambda kind=kind, mark=mark: protocol(invariants=(same(),), **{kind: (mark("test")(holds),)}),
+            "two properties have the name 'holds'",
+        )
+        for kind, mark in (("liveness", eventually), ("reachable", reachable), ("helpers", invariant))
     ),
     *(
         (
@@ -279,47 +274,58 @@ def no_identity(m: Any, s: State) -> Any:
     return s.f | (rule is None) | (m.p is not None)
 
 
-def two_parameters() -> object:
-    @action(p="node", q="node")
-    def swap(m: Any, s: State, p: Any, q: Any) -> None:
-        require("distinct", p is not q)
-
-    return swap
+def in_an_action(self: Any, s: State) -> None:
+    x = 1
+    if s.o is None:
+        s.next.n = x
 
 
-def two_of_a_loop() -> object:
-    @invariant("test")
-    def distinct(m: Any, s: State) -> Any:
-        return all_of(s.row[a] != s.row[b] for a in m.node for b in m.node if a is not b)
-
-    return distinct
+def inside(m: Any, s: State) -> Any:
+    return all(s.row[i] is not s.row[0] for i in m.node)
 
 
-def a_local_variable() -> object:
-    @invariant("test")
-    def known(m: Any, s: State) -> Any:
-        option = s.o
-        return option is None
-
-    return known
+def in_a_goal(m: Any, state: State) -> Any:
+    return state.f is True
 
 
-def a_new_variable() -> object:
-    @invariant("test")
-    def known(m: Any, s: State) -> Any:
-        return (option := s.o) is None or option.value == 1
-
-    return known
+def in_a_step(m: Any, before: State, after: State) -> Any:
+    return after.o is None
 
 
-@listed(
-    (two_parameters, "'p is not q' asks which Python object p is: write == or !="),
-    (two_of_a_loop, "'a is not b' asks"),
-    (a_local_variable, r"'option is None' asks .* write option\.is_none, or =="),
-    (a_new_variable, "asks which Python object s.o is"),
+def two_parameters(m: Any, s: State, p: Any, q: Any) -> None:
+    require("distinct", p is not q)
+
+
+def two_of_a_loop(m: Any, s: State) -> Any:
+    return all_of(s.row[a] != s.row[b] for a in m.node for b in m.node if a is not b)
+
+
+def a_local_variable(m: Any, s: State) -> Any:
+    option = s.o
+    return option is None
+
+
+def a_new_variable(m: Any, s: State) -> Any:
+    return (option := s.o) is None or option.value == 1
+
+
+@pytest.mark.parametrize(
+    ("mark", "function", "message"),
+    [
+        (step_property("test"), in_a_step, r"after\.o is None"),
+        (action(), in_an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none"),
+        (invariant("test"), inside, r"s\.row\[i\] is not"),
+        (eventually("test"), in_a_goal, r"state\.f is True"),
+        (action(p="node", q="node"), two_parameters, "'p is not q' asks which Python object p is: write =="),
+        (invariant("test"), two_of_a_loop, "'a is not b' asks"),
+        (invariant("test"), a_local_variable, r"'option is None' asks .* write option\.is_none, or =="),
+        (invariant("test"), a_new_variable, "asks which Python object s.o is"),
+    ],
 )
-def test_a_comparison_of_python_objects_is_refused(declare: Declared, message: str) -> None:
-    is_refused(declare, message)
+def test_a_comparison_of_python_objects_is_refused(mark: Any, function: Any, message: str) -> None:
+    with pytest.raises(LanguageError, match=message) as error:
+        mark(function)
+    at_its_place(error.value, function)
 
 
 # --- functions, domains and sizes -------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from highwater.model.language import (
     eventually,
     invariant,
     require,
-    step_property,
 )
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.state import Next
@@ -263,36 +262,3 @@ def test_a_property_that_returns_no_condition_is_refused(result: Callable[[State
         Model(Base(), [invariant("test")(gives)])
     with pytest.raises(LanguageError, match=place):
         Model(Base(), [], [eventually("test")(gives)])
-
-
-def test_a_comparison_by_is_is_refused() -> None:
-    def in_an_action(self: Any, s: State) -> None:
-        x = 1
-        if s.o is None:
-            s.next.n = x
-
-    def inside(m: Any, s: State) -> Any:
-        return all(s.row[i] is not s.row[0] for i in m.node)
-
-    def in_a_goal(m: Any, state: State) -> Any:
-        return state.f is True
-
-    def in_a_step(m: Any, before: State, after: State) -> Any:
-        return after.o is None
-
-    marked: tuple[tuple[Callable[[Any], Any], Callable[..., Any], str], ...] = (
-        (step_property("test"), in_a_step, r"after\.o is None"),
-        (action(), in_an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none"),
-        (invariant("test"), inside, r"s\.row\[i\] is not"),
-        (eventually("test"), in_a_goal, r"state\.f is True"),
-    )
-    for mark, function, message in marked:
-        with pytest.raises(LanguageError, match=message) as error:
-            mark(function)
-        at_its_place(error.value, function)
-
-    def of_a_plain_value(self: Any, s: State) -> None:
-        limit = self.p.__dict__.get("limit")
-        s.next.n = 0 if limit is None else limit
-
-    assert len(Model(protocol(of_a_plain_value=action()(of_a_plain_value))()).instances) == 1

@@ -252,27 +252,6 @@ def test_a_planted_refinement_without_guards_is_detected(monkeypatch: pytest.Mon
     assert differing_pairs(SMALL)
 
 
-@pytest.mark.parametrize("gone", [a.name for a in Promise.actions()])
-def test_a_missing_abstract_action_is_detected(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = [a for a in Promise.actions() if a.name != gone]
-    whole = Model(Promise({"unclean": 1}))
-    monkeypatch.setattr(Promise, "actions", classmethod(lambda cls: rest))
-    found = itself.of(Promise({"unclean": 1, "records": 2}))
-    assert {i.action.name for i in found.model.instances} == {a.name for a in rest}
-    allows = pairs(found)
-    interpreter = Interpreter(whole)
-    states = list(interpreter.model.initial)
-    for state in states[:200]:
-        states += [s for s in dict.fromkeys(interpreter.successors(state)) if s not in states]
-    names = {
-        step.instance.action.name
-        for state in states[:200]
-        for step in interpreter.steps(state)
-        if step.state is not None and not allows(state, step.state)
-    }
-    assert names == {gone}
-
-
 # --- refused mappings -----------------------------------------------------------------------------------
 
 

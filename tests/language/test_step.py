@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.model.language import LanguageError
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from highwater.model.language.step import Memo, Ranks, Stepper, with_room
@@ -33,7 +34,7 @@ def test_an_unknown_step_is_none() -> None:
     assert stepper.step("no such action") is None
     assert stepper.step("append", (7,)) is None, "no such member"
     assert stepper.named("append", {"member": 0}) is None, "no such parameter"
-    with pytest.raises(KeyError):
+    with pytest.raises(LanguageError, match="no field 'nothing'"):
         stepper.place("nothing")
 
 

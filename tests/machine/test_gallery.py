@@ -67,7 +67,7 @@ def search(name: str) -> Found | None:
         nonlocal runs, steps, length
         if not length:
             runs, steps = runs + 1, steps + len(self.path)
-            length = len(self.path) if self.violated else 0
+            length = len(self.path) if self.failure else 0
 
     made.teardown = count  # type: ignore[method-assign, assignment]
     chosen = settings(

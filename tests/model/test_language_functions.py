@@ -116,33 +116,6 @@ def test_values_go_through_a_function_unchanged_and_are_encoded_as_the_type_does
     assert tuple(map(int, scalars)) == PARCEL.encode(value)
 
 
-@pytest.mark.parametrize(
-    ("type_", "wrong"),
-    [
-        (Bool, 1),
-        (Int(0, 3), 4),
-        (Int(0, 3), True),
-        (Int(0, 3), "1"),
-        (Colour, "BLUE"),
-        (brokers, [4]),
-        (brokers, ["a"]),
-        (sequence, [0, 1, 2, 3, 0]),
-        (Array(broker, Bool), [True]),
-        (Struct("S", a=Bool), {}),
-    ],
-)
-def test_a_function_refuses_a_value_that_is_not_of_its_type(type_: object, wrong: object) -> None:
-    with pytest.raises(ValueError, match=r"is not|has 4 elements|cannot hold|needs a"):
-        Function(lambda x: x, x=type_)(x=wrong)  # type: ignore[arg-type]
-
-
-def test_a_function_without_bounds_in_the_way_refuses_to_leave_them() -> None:
-    up = Function(lambda n: Int(0, 3).lift(n + 1), n=Int(0, 3))
-    assert up(n=2) == 3
-    with pytest.raises(BoundError, match="leaves"):
-        up(n=3)
-
-
 def test_a_function_does_not_write() -> None:
     from highwater.model.language import State
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from highwater.checker.comparing.mutation.kernels import MutantKernels, MutantProgram, MutantRun
+from highwater.checker.comparing.mutation.kernels import MutantProgram, MutantRun
 from highwater.checker.comparing.mutation.kernels import mutant_graph as graph_of
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore as graph_alone
@@ -19,7 +19,6 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError, Model, graph, mutation
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel, chosen, roots_of
-from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.edited import NotEditableError, edited, loaded
@@ -72,46 +71,6 @@ def of_mutant(mutated: MutatedModel, number: int) -> Summary:
     return by_the_reference(chosen(mutated, number))
 
 
-def disagreements(mutated: MutatedModel, program: MutantProgram) -> Iterator[str]:
-    for number, mutant in mutated.mutants.items():
-        expected, said = of_mutant(mutated, number), by_the_kernels(program, number)
-        if expected != said:
-            yield f"{mutant.place} {mutant.change}: {expected} {said}"
-
-
-def edits(
-    mutated: MutatedModel, directory: Path, of: Callable[[Mutant], bool] = lambda mutant: True
-) -> Iterator[tuple[Mutant, Summary, Summary]]:
-    """Each mutant with the summary of its edited source and its own summary."""
-    source = Path(library.__file__).read_text(encoding="utf-8")
-    for number, mutant in mutated.mutants.items():
-        if not of(mutant):
-            continue
-        try:
-            text = edited(source, mutant)
-        except NotEditableError:
-            continue
-        path = directory / f"edited_{number}.py"
-        path.write_text(text, encoding="utf-8")
-        protocol = loaded(path, f"edited_{number}").Library
-        try:
-            model = Model(
-                protocol({"most": 1}), protocol.invariants, step_properties=protocol.step_properties
-            )
-        except LanguageError:
-            continue  # the language refuses the edited source
-        yield mutant, by_the_reference(model), of_mutant(mutated, number)
-
-
-def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
-    """The protocol has mutants of each kind, and without one nothing is violated."""
-    assert {m.kind for m in mutated.mutants.values()} == {"guard", "check", "write", "branch", "operation"}
-    assert len(mutated.mutants) > 100
-    states, *_, violations = by_the_reference(chosen(mutated, 0))
-    assert states > 50
-    assert violations == []
-
-
 @pytest.mark.parametrize("name", ["truncation/kip-320", "zookeeper/large-three-brokers"])
 def test_mutant_0_is_the_unchanged_protocol(name: str) -> None:
     """Choosing mutant 0 leaves the protocol's expressions; all other instances are never enabled."""
@@ -137,53 +96,22 @@ def test_properties_have_no_mutants(mutated: MutatedModel) -> None:
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=slow("every mutant; fast for one in four"))])
 def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, every: int) -> None:
     """The edited protocol has the same states, steps and violations as the mutant."""
-    chosen = set(list(mutated.mutants.values())[::every])
-    compared = list(edits(mutated, tmp_path, chosen.__contains__))
-    assert [found for found in compared if found[1] != found[2]] == []
-    assert len(compared) > 90 // every
+    source, compared = Path(library.__file__).read_text(encoding="utf-8"), 0
+    for number, mutant in list(mutated.mutants.items())[::every]:
+        path = tmp_path / f"edited_{number}.py"
+        with suppress(NotEditableError, LanguageError):  # no edit, or the language refuses the edited source
+            path.write_text(edited(source, mutant), encoding="utf-8")
+            stated = loaded(path, f"edited_{number}").Library
+            model = Model(stated({"most": 1}), stated.invariants, step_properties=stated.step_properties)
+            assert by_the_reference(model) == of_mutant(mutated, number), mutant
+            compared += 1
+    assert compared > 90 // every
 
 
 def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:
     """Compares kernels that contain all mutants with the interpreter on each mutant."""
-    assert list(disagreements(mutated, program)) == []
-
-
-# --- errors planted into the mutator ------------------------------------------------------------------------
-
-
-def test_a_planted_ignored_selector_is_detected(
-    mutated: MutatedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Planted: the kernels read another variable, so they ignore the choice."""
-    whole = MutantKernels.text
-    monkeypatch.setattr(
-        MutantKernels,
-        "text",
-        lambda self: "@unread = global i64 0\n" + whole(self).replace("ptr @selector,", "ptr @unread,"),
-    )
-    program = MutantProgram(mutated)
-    assert any(disagreements(mutated, program))
-    program.finish()
-
-
-def test_a_planted_mutant_of_one_instance_is_detected(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Planted: mutants are numbered by call instead of by place, so one instance stays correct."""
-
-    def number(self: mutation.Mutants, frame: Any, kind: str, change: str, name: str) -> int:
-        found = own(self, frame, kind, change, name)
-        once = self.__dict__.setdefault("once", set())
-        if found in once:
-            return mutation.MOST - 1  # a number that is never chosen
-        once.add(found)
-        return found
-
-    own = mutation.Mutants._number
-    monkeypatch.setattr(mutation.Mutants, "_number", number)
-    mutated = MutatedModel(library.Library({"most": 1}), library.Library.invariants)
-    mutated.mutants.pop(mutation.MOST - 1, None)
-    assert any(expected != said for _, expected, said in edits(mutated, tmp_path))
+    for number, mutant in mutated.mutants.items():
+        assert by_the_kernels(program, number) == of_mutant(mutated, number), mutant
 
 
 def test_of_a_chosen_model_nothing_depends_on_the_selector(
@@ -199,8 +127,8 @@ def test_of_a_chosen_model_nothing_depends_on_the_selector(
         assert mutation.SELECTOR not in nodes
 
 
-def graphs_that_differ(mutated: MutatedModel, program: MutantProgram) -> Iterator[int]:
-    """Mutants whose graph by the code of all differs from the graph by their own code."""
+def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: MutantProgram) -> None:
+    """The graph by the machine code of all mutants equals the graph by the mutant's own code."""
     names = ("level_starts", "offsets", "targets", "instances", "cut_offsets", "cut_instances")
 
     def arrays(explored: Callable[[], Explored]) -> list[Any] | None:
@@ -209,15 +137,8 @@ def graphs_that_differ(mutated: MutatedModel, program: MutantProgram) -> Iterato
         except BoundError:
             return None
         assert found.model is not mutated
-        return [getattr(found, name) for name in names]
+        return [getattr(found, name).tolist() for name in names]
 
     for number in sorted(mutated.mutants)[::7]:
         alone = arrays(functools.partial(graph_alone, chosen(mutated, number), _ALL))
-        shared = arrays(functools.partial(graph_of, program, number, _ALL))
-        both = alone is not None and shared is not None
-        if (alone is None) != (shared is None) or (both and not all(map(np.array_equal, alone, shared))):  # type: ignore[arg-type]
-            yield number
-
-
-def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: MutantProgram) -> None:
-    assert list(graphs_that_differ(mutated, program)) == []
+        assert alone == arrays(functools.partial(graph_of, program, number, _ALL)), number

@@ -22,7 +22,6 @@ from highwater.checker.engines.native.levels import NativeLevels, search
 from highwater.checker.engines.spark.request import package
 from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model
 from tests import zoo
 from tests.conftest import BEGIN
 from tests.native.on_disk import explored as explored_levels
@@ -44,14 +43,10 @@ def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "code"
 
 
-def counters() -> Model:
-    return Model(zoo.Counters({"counters": 4, "top": 25}), [])
-
-
 def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], None]) -> list[Effort]:
     """Search and check the result; returns the effort of the code in use at the start of each level."""
     monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
-    compiled = Program(counters(), effort=Effort.QUICK)
+    compiled = Program(zoo.counters(4, 25), effort=Effort.QUICK)
     run = NativeLevels(compiled, SearchOptions(workers=2))
     improve, efforts = compiled.improve, []
 
@@ -85,7 +80,7 @@ def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.M
             begun.append(given)
 
     monkeypatch.setattr(program, "Beside", Never)
-    alone, crowded = (Program(counters(), effort=Effort.QUICK) for _ in range(2))
+    alone, crowded = (Program(zoo.counters(4, 25), effort=Effort.QUICK) for _ in range(2))
     states = alone.name.size // BEGIN + 1
     crowded.improve(states, crowded=True)
     assert not begun
@@ -120,10 +115,10 @@ def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    Machine(Program(counters(), effort=Effort.QUICK).text, Effort.USUAL)
+    Machine(Program(zoo.counters(4, 25), effort=Effort.QUICK).text, Effort.USUAL)
     monkeypatch.setattr(program, "_FULL", 0)
     monkeypatch.setattr(program, "Beside", None)
-    assert search(counters(), SearchOptions()).distinct_states == WIDE
+    assert search(zoo.counters(4, 25), SearchOptions()).distinct_states == WIDE
 
 
 def test_background_compiled_code_is_cached(nothing_kept: Path) -> None:

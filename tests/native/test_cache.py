@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -86,31 +87,39 @@ def test_a_directory_that_others_can_write_is_refused(
     assert code_cache.chosen() is None, "nor do the processes that this one starts ask again"
 
 
-def test_a_directory_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Cache(folder).put(KEY, CONTENT)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert Cache(folder).get(KEY) is None
+def behind_a_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
 
 
-def test_a_file_that_others_can_write_is_not_taken(folder: Path) -> None:
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: path.chmod(0o602), behind_a_link, piped], ids=["of others", "a link", "a pipe"]
+)
+def test_an_untrusted_file_is_not_read(folder: Path, change: Callable[[Path], None]) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
-    files(folder)[0].chmod(0o602)
+    change(files(folder)[0])
     assert kept.get(KEY) is None
     kept.put(KEY, CONTENT)
     assert kept.get(KEY) == CONTENT
 
 
-def test_a_link_or_a_pipe_is_not_read(folder: Path, tmp_path: Path) -> None:
-    kept = Cache(folder)
-    kept.put(KEY, CONTENT)
-    (path,) = files(folder)
-    path.rename(tmp_path / "elsewhere")
-    path.symlink_to(tmp_path / "elsewhere")
-    assert kept.get(KEY) is None
-    path.unlink()
-    os.mkfifo(path)
-    assert kept.get(KEY) is None
+def test_a_file_of_another_user_or_size_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digests are correct: somebody made them that way."""
+    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
+    Cache(folder).put(KEY, CONTENT)
+    assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
+    with monkeypatch.context() as other:
+        other.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert Cache(folder).get(KEY) is None
+    monkeypatch.undo()
+    assert Cache(folder, most_bytes=size - 1).get(KEY) is None
+    assert files(folder) == []
 
 
 def test_an_unwritable_cache_keeps_nothing(
@@ -134,15 +143,6 @@ def test_an_incomplete_write_leaves_nothing(folder: Path, monkeypatch: pytest.Mo
     kept.put(KEY, CONTENT)
     assert [path.name for path in folder.iterdir()] == [code_cache._name(OTHER)]
     assert (kept.get(KEY), kept.get(OTHER)) == (None, CONTENT)
-
-
-def test_a_file_that_is_larger_than_a_cache_may_be_is_not_read(folder: Path) -> None:
-    """Its digest is correct: somebody made it that way."""
-    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
-    Cache(folder).put(KEY, CONTENT)
-    assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
-    assert Cache(folder, most_bytes=size - 1).get(KEY) is None
-    assert files(folder) == []
 
 
 def test_the_least_recently_used_entry_is_removed(folder: Path) -> None:

@@ -1,13 +1,9 @@
-"""The on-disk search: same results as in memory for any batches, its files, and planted defects."""
+"""The on-disk search: same results as in memory for any batches, and its files."""
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,24 +15,17 @@ from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk.code import BLOCK
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import VisitedRuns
-from highwater.checker.engines.native.frontier import DataFile, Level, Scratch
+from highwater.checker.engines.native.frontier import DataFile, Level
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.text.runtime import Runtime
-from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, explored, on_disk, small_batches
+from tests.native.test_spill import full_after
 from tests.slow import slow
 
 SMALL = 1 << 12
 """Slots for a few batches per level."""
-
-
-def counters(count: int, top: int, *invariants: object) -> Model:
-    return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
 
 
 # --- search ---------------------------------------------------------------------------------------
@@ -90,7 +79,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
     small_batches(monkeypatch)
     monkeypatch.setattr(worker, "_FIRST_SLOTS", 1 << 16)
     options = SearchOptions(workers=1, spill_directory=str(tmp_path))
-    run = SmallTable(Program(counters(4, 20, zoo.never_all_at_top)), options)
+    run = SmallTable(Program(zoo.counters(4, 20, zoo.never_all_at_top)), options)
     found = explored(run)
     assert run.left_to_expand
     assert (found.distinct_states, found.depth) == (21**4, 4 * 20 + 1)
@@ -100,7 +89,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
 
 
 def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = counters(4, 30)
+    model = zoo.counters(4, 30)
     monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
     assert found.stopped_by == "states"
@@ -177,17 +166,19 @@ def test_a_run_out_of_order_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "value"), [(1, 0, 1), (0, 1, 0), (0, 1, BLOCK + 1), (1, 2, 60), (1, 3, 8)]
+    ("row", "column", "value", "between"),
+    [(1, 0, 1, 0), (0, 1, 0, 0), (0, 1, BLOCK + 1, 0), (1, 2, 60, 0), (1, 3, 8, 0), (0, 3, 0, 1)],
 )
-def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -> None:
+def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int, between: int) -> None:
+    """In the last case, only a word between the blocks and the index is too much."""
     run = written(fingerprints(3 * BLOCK))
     index = run.index.copy()
     index[row, column] = value
     file = new_file()
     body = np.empty((run.file.size - index.nbytes) // 8, dtype=np.uint64)
     run.file.read(body, 0)
-    file.append(body)
-    file.append(index)
+    for part in (body, np.zeros(between, dtype=np.uint64), index):
+        file.append(part)
     with pytest.raises(DamagedError):
         SortedRun.read(file, run.blocks)
     with pytest.raises(DamagedError):
@@ -197,86 +188,13 @@ def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -
 # --- disk errors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "after"), [(Scratch, 3), (DataFile, 0), (DataFile, 9)])
+@pytest.mark.parametrize("after", [0, 3, 9])
 def test_a_full_disk_ends_the_search_with_a_partial_result(
-    kind: type, after: int, monkeypatch: pytest.MonkeyPatch
+    after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "write" if kind is Scratch else "append"
-    honest, calls = getattr(kind, name), []
-
-    def full(self: Any, *arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > after:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return honest(self, *arguments)
-
-    monkeypatch.setattr(kind, name, full)
+    full_after(after, monkeypatch)
     found = on_disk(models.scenario_model("truncation/kip-320"), workers=2)
     assert found.stopped_by == "disk"
     assert found.trouble is not None
     assert "No space left on device" in found.trouble
     assert found.distinct_states < 39_619
-
-
-# --- planted defects ------------------------------------------------------------------------------
-
-
-def found_out(model: Model) -> bool:
-    """True if the search on disk raises an error or differs from the search in memory."""
-    expected = search(model, SearchOptions(workers=1))
-    try:
-        found = on_disk(model, slots=SMALL, workers=1, limit_states=5 * expected.distinct_states)
-    except InternalError:
-        return True
-    return (found.distinct_states, found.generated_states, found.premises) != (
-        expected.distinct_states,
-        expected.generated_states,
-        expected.premises,
-    )
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    small_batches(monkeypatch)
-    return models.scenario_model("truncation/kip-101", max_records=1)
-
-
-TASKS, COLLECT = VisitedRuns._tasks, Worker.collect
-
-
-def judge_before_deduplication(self: Worker) -> None:
-    """Premises count states: a candidate that is judged each time it is found counts too often."""
-    COLLECT(self)
-    self["judging"] = 1
-
-
-def sieve_with(pattern: str, broken: str) -> Callable[[Runtime], str]:
-    honest = Runtime._sift
-
-    def holed(self: Runtime) -> str:
-        altered, count = re.subn(pattern, broken, honest(self))
-        assert count
-        return altered
-
-    return holed
-
-
-PLANTED: dict[str, tuple[object, str, Any]] = {
-    "a merge that leaves out a run": (
-        VisitedRuns,
-        "_tasks",
-        lambda self, table: [task for task in TASKS(self, table) if task[0] is not self.runs[-1]],
-    ),
-    "a sieve that keeps marked rows": (
-        Runtime,
-        "_sift",
-        sieve_with(r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),
-    ),
-    "checks before deduplication": (Worker, "collect", judge_before_deduplication),
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_defect_is_detected(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*PLANTED[name])
-    assert found_out(model)

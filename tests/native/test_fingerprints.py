@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import combine
-from highwater.checker.scenarios.search import SearchOptions
-from tests import models
 
 COUNT = 1 << 18
 EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32
@@ -89,13 +87,3 @@ def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:
     after = fingerprints(changed.reshape(-1, 5)).reshape(len(places), -1)
     flipped = np.bitwise_count(before ^ after).mean(axis=1)
     assert 30 < flipped.min() < flipped.max() < 34
-
-
-def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
-    from highwater.checker.engines.native.state_graph import explore
-
-    states = explore(models.scenario_model("truncation/kip-320"), SearchOptions()).states
-    expected = len(states) * (len(states) - 1) / 2 / 2**28
-    found = fingerprints(states)
-    for shift in range(0, 37, 4):
-        assert equal_pairs(found >> np.uint64(shift) & np.uint64((1 << 28) - 1)) < expected * 3 + 20

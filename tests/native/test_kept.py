@@ -169,29 +169,6 @@ def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-@pytest.mark.parametrize("lost", ["code", "facts", "facts of another form"])
-def test_lost_cache_entries_are_made_again(
-    folder: Path, tmp_path: Path, work: Counter[str], lost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = checked(tmp_path, "promise/clients")
-    place = code_cache.chosen()
-    assert place is not None
-    files = {path: path.read_bytes() for path in folder.iterdir()}
-    code = {path for path, content in files.items() if b"\x7fELF" in content}
-    assert 0 < len(code) < len(files)
-    for path in code if lost == "code" else set(files) - code:
-        if lost == "facts of another form":
-            place.put(bytes.fromhex(path.stem), b'{"instances": [1], "digest": 2, "constant": null}')
-        else:
-            path.write_bytes(files[path][:-1] + b"#")
-    work.clear()
-    assert checked(tmp_path, "promise/clients") == first
-    assert set(work) == {"traced", "written"} | ({"compiled"} if lost == "code" else set())
-    work.clear()
-    assert checked(tmp_path, "promise/clients") == first
-    assert not work
-
-
 # --- lazily traced models ---------------------------------------------------------------------------
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST
-from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
-from tests.native.on_disk import Manifest, manifest, rewrite
+from tests.native.on_disk import Manifest, manifest, part, rewrite
 from tests.steps.ledger import ledger
 
 
@@ -23,17 +21,10 @@ def model() -> Model:
     return ledger()
 
 
-def go_on(model: Model, directory: Path, states: int | None = None, *, resume: bool = True) -> SearchResult:
-    options = SearchOptions(
-        workers=1, checkpoint=str(directory), resume=resume, all_states=True, limit_states=states
-    )
-    return search(model, options)
-
-
 @pytest.fixture
 def kept(model: Model, tmp_path: Path) -> Path:
     """A checkpoint in the middle of a search, with a violation of a step property."""
-    go_on(model, tmp_path / "kept", 120, resume=False)
+    part(model, "in memory", tmp_path / "kept", 120, resume=False, all_states=True)
     return tmp_path / "kept"
 
 
@@ -129,11 +120,11 @@ def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
     assert plain["broken"]
     assert plain["levels"][-1][0][COUNT] > 1
     rewrite(kept, done)
-    assert go_on(model, kept).distinct_states == plain["distinct"]
+    assert part(model, "in memory", kept, all_states=True).distinct_states == plain["distinct"]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_an_impossible_content_is_refused(wrong: str, model: Model, kept: Path) -> None:
     rewrite(kept, WRONG[wrong])
     with pytest.raises(InputError, match=rf"{MANIFEST} is damaged"):
-        go_on(model, kept)
+        part(model, "in memory", kept, all_states=True)

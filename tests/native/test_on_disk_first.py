@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,16 +14,15 @@ import pytest
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import Checkpoint
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
+from highwater.checker.engines.native.disk import visited
+from highwater.checker.engines.native.disk.runs import written_run
 from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
-from highwater.checker.engines.native.frontier import DataFile, SavedFile, Scratch
+from highwater.checker.engines.native.frontier import DataFile, SavedFile
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import FromTheStart, assert_same, explored, rewrite, small_batches
+from tests.native.on_disk import assert_same, part, rewrite, small_batches
 
 SCENARIO, SMALL = "truncation/kip-101", {"max_records": 1}
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -40,25 +38,11 @@ def whole(model: Model) -> SearchResult:
     return search(model, SearchOptions(workers=1))
 
 
-def on_disk(
-    model: Model, directory: Path, states: int | None = None, *, resume: bool = False
-) -> SearchResult:
-    """A search on disk of up to ``states`` states, which ends with a checkpoint."""
-    options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states)
-    run = FromTheStart(Program(model), options)
-    run.slots = 1 << 12
-    return explored(run)
-
-
-def in_memory(model: Model, directory: Path, *, resume: bool = True) -> SearchResult:
-    return search(model, SearchOptions(workers=1, checkpoint=str(directory), resume=resume))
-
-
 @pytest.fixture
 def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint on disk in the middle of a search."""
     small_batches(monkeypatch)
-    on_disk(model, tmp_path / "kept", 3000)
+    part(model, "on disk", tmp_path / "kept", 3000, resume=False)
     return tmp_path / "kept"
 
 
@@ -81,8 +65,8 @@ def test_every_file_is_on_the_disk_before_a_manifest_names_it(
 
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
     monkeypatch.setattr(Checkpoint, "write_manifest", write)
-    on_disk(model, tmp_path / "kept", 3000)
-    on_disk(model, tmp_path / "kept", 6000, resume=True)
+    part(model, "on disk", tmp_path / "kept", 3000, resume=False)
+    part(model, "on disk", tmp_path / "kept", 6000)
     assert len(named) >= 2
     assert named == [{"visited", "predecessors", "states"}] * len(named)
 
@@ -97,15 +81,15 @@ def test_the_checkpoint_before_is_whole_until_there_is_another(
             raise FULL
 
         full.setattr(Checkpoint, "write_manifest", fails)
-        found = on_disk(model, kept, 6000, resume=True)
+        found = part(model, "on disk", kept, 6000)
         assert found.trouble is not None
         assert "No space left on device" in found.trouble
-    assert_same(in_memory(model, kept), whole)
+    assert_same(part(model, "in memory", kept), whole)
 
 
 def test_seconds_are_those_of_all_parts(model: Model, kept: Path) -> None:
     rewrite(kept, lambda plain: plain.update(seconds=5000.0))
-    assert in_memory(model, kept).seconds > 5000
+    assert part(model, "in memory", kept).seconds > 5000
 
 
 # --- short reads and writes -----------------------------------------------------------------------
@@ -123,21 +107,18 @@ def _piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_arrays_are_written_and_read_whole(tmp_path: Path) -> None:
     values: Words = np.random.default_rng(1).integers(0, 1 << 63, (7, 5), dtype=np.uint64)
     found = np.empty_like(values)
-    file, scratch = DataFile.named(tmp_path / "file"), Scratch(None)
+    file = DataFile.named(tmp_path / "file")
     for offset in (0, values.nbytes):
         assert file.append(values) == offset
-        scratch.write(values, offset)
-        for source in (file, scratch, SavedFile(tmp_path / "file")):
+        for source in (file, SavedFile(tmp_path / "file")):
             found[:] = 0
             source.read(found, offset)
             assert (found == values).all()
-    for source in (file, scratch):
-        with pytest.raises(OSError, match="shorter than it was"):
-            source.read(found, values.nbytes + 8)
-    assert file.matches()
+    with pytest.raises(OSError, match="shorter than it was"):
+        file.read(found, values.nbytes + 8)
     again = DataFile.kept(tmp_path / "file", file.size, file.checksum)
-    assert again.matches()
-    for one in (file, scratch, again):
+    for one in (file, again):
+        assert one.matches()
         one.close()
 
 
@@ -174,23 +155,6 @@ def _fails() -> Words:
 
 
 # --- runs of visited states -----------------------------------------------------------------------
-
-
-def test_blocks_are_read_together_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "BLOCK", 16)
-    values = np.unique(np.random.default_rng(1).integers(1, 1 << 63, 3000, dtype=np.uint64))
-    file = DataFile.unnamed(None)
-    run = written_run(file, [values])
-    monkeypatch.setattr(runs, "_AT_ONCE", 1000)
-    assert [b for a, b in run.groups()][:-1] == [a for a, b in run.groups()][1:]
-    sizes = [sum(map(run._bytes, range(*group))) for group in run.groups()]
-    assert max(sizes) <= 1000 < min(a + b for a, b in itertools.pairwise(sizes))
-    room = Room(1000)
-    assert (
-        np.concatenate([p.copy() for g in run.groups() for p in run.unpacked(*g, room)]).tolist()
-        == values.tolist()
-    )
-    run.close()
 
 
 @pytest.mark.parametrize(
@@ -230,24 +194,6 @@ def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
         known.close()
 
 
-def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
-    """The offsets are correct, but an extra word lies between the last block and the index."""
-    run = written_run(DataFile.unnamed(None), [np.arange(1, 100, dtype=np.uint64)])
-    body = np.empty((run.file.size - run.index.nbytes) // 8, dtype=np.uint64)
-    run.file.read(body, 0)
-    for more in (0, 1):
-        file = DataFile.unnamed(None)
-        for part in (body, np.zeros(more, dtype=np.uint64), run.index):
-            file.append(part)
-        if more:
-            with pytest.raises(DamagedError):
-                SortedRun.read(file, run.blocks)
-        else:
-            assert SortedRun.read(file, run.blocks).count == 99
-        file.close()
-    run.close()
-
-
 def test_checked_candidates_free_their_disk_space(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +206,7 @@ def test_checked_candidates_free_their_disk_space(
         left.append(self.candidates._end)
 
     monkeypatch.setattr(Delayed, "resolve", resolve)
-    on_disk(model, tmp_path / "kept")
+    part(model, "on disk", tmp_path / "kept", resume=False)
     assert len(left) > 3
     assert set(left) == {0}
 
@@ -299,4 +245,4 @@ def test_counts_that_contradict_each_other_are_an_internal_error(
     small_batches(monkeypatch)
     monkeypatch.setattr(*CONTRADICTIONS[said])
     with pytest.raises(InternalError, match=said):
-        on_disk(model, tmp_path / "kept")
+        part(model, "on disk", tmp_path / "kept", resume=False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 from highwater.checker.engines import reference
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions
@@ -16,10 +21,6 @@ from highwater.model.language.interpreter import BoundError
 from tests import models, zoo
 from tests.native.on_disk import assert_same
 from tests.slow import slow
-
-
-def counters(count: int, top: int, *invariants: object) -> Model:
-    return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_counterexamples_run_and_end_in_a_violation() -> None:
 
 def test_counts_of_mathematics_through_growth_and_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_FIRST_SLOTS", 1 << 16)
-    found = search(counters(4, 20, zoo.never_all_at_top), SearchOptions())
+    found = search(zoo.counters(4, 20, zoo.never_all_at_top), SearchOptions())
     assert (found.distinct_states, found.depth) == (21**4, 4 * 20 + 1)
     assert found.generated_states == 1 + 4 * 20 * 21**3
     (violation,) = found.violations
@@ -61,26 +62,35 @@ def test_counts_of_mathematics_through_growth_and_levels(monkeypatch: pytest.Mon
 
 
 def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
-    found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1, on_disk=False))
+    found = search(zoo.counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1, on_disk=False))
     assert found.stopped_by == "memory"
     assert 1_000_000 < found.distinct_states < 61**4
     assert found.spilled_bytes > 1 << 20
     with pytest.raises(EngineError, match="too few"):
-        search(counters(2, 2), SearchOptions(memory_bytes=1 << 20))
+        search(zoo.counters(2, 2), SearchOptions(memory_bytes=1 << 20))
+
+
+def test_a_search_stops_for_the_first_reason() -> None:
+    with closing(NativeLevels(Program(zoo.counters(2, 5)), SearchOptions(limit_states=10))) as levels:
+        run = BreadthFirst(levels.program.model, levels, levels.options, None)
+        assert not run.check_limits(10)
+        assert run.check_limits(11)
+        run.end("interrupted")
+        assert run.stop == "states"
 
 
 def test_limits() -> None:
-    by_states = search(counters(5, 30), SearchOptions(limit_states=100_000))
+    by_states = search(zoo.counters(5, 30), SearchOptions(limit_states=100_000))
     assert by_states.stopped_by == "states"
     assert 100_000 < by_states.distinct_states < 31**5
-    by_time = search(counters(5, 30), SearchOptions(limit_seconds=0.01))
+    by_time = search(zoo.counters(5, 30), SearchOptions(limit_seconds=0.01))
     assert by_time.stopped_by == "seconds"
     assert by_time.distinct_states < 31**5
 
 
 @pytest.mark.parametrize("engine", [search, reference.search])
 def test_deadlock(engine: object) -> None:
-    model = counters(2, 5)
+    model = zoo.counters(2, 5)
     found = engine(model, SearchOptions(deadlock=True))  # type: ignore[operator]
     (violation,) = found.violations
     assert (violation.property, violation.depth) == (DEADLOCK, 11)
@@ -94,8 +104,8 @@ def test_an_undeclared_bound_is_an_error_that_names_action_field_and_place() -> 
 
 
 def test_symmetry_saves_states_and_keeps_verdicts() -> None:
-    plain = search(counters(3, 9, zoo.never_all_at_top), SearchOptions())
-    reduced = search(counters(3, 9, zoo.never_all_at_top), SearchOptions(symmetry=True))
+    plain = search(zoo.counters(3, 9, zoo.never_all_at_top), SearchOptions())
+    reduced = search(zoo.counters(3, 9, zoo.never_all_at_top), SearchOptions(symmetry=True))
     assert plain.distinct_states == 10**3
     assert reduced.distinct_states == 10 * 11 * 12 // 6  # multisets of three values
     assert [(v.property, v.depth) for v in plain.violations] == [
@@ -103,26 +113,16 @@ def test_symmetry_saves_states_and_keeps_verdicts() -> None:
     ]
 
 
-def test_symmetry_of_brokers() -> None:
-    model = models.scenario_model("truncation/kip-101")
-    plain, reduced = (search(model, SearchOptions(symmetry=symmetry)) for symmetry in (False, True))
-    assert plain.distinct_states / 6 <= reduced.distinct_states < plain.distinct_states / 5
-    assert plain.depth == reduced.depth
-    assert {v.property: v.depth for v in plain.violations} == {
-        v.property: v.depth for v in reduced.violations
-    }
-
-
 def test_symmetry_is_refused_for_an_asymmetric_property() -> None:
     with pytest.raises(EngineError, match="first_leads"):
-        search(counters(3, 9, zoo.first_leads), SearchOptions(symmetry=True))
+        search(zoo.counters(3, 9, zoo.first_leads), SearchOptions(symmetry=True))
     with pytest.raises(LanguageError, match="no symmetric index"):
         search(models.everything(), SearchOptions(symmetry=True))
 
 
 def test_progress_and_the_collision_probability_are_reported() -> None:
     seen: list[Progress] = []
-    found = search(counters(4, 20), SearchOptions(), seen.append)
+    found = search(zoo.counters(4, 20), SearchOptions(), seen.append)
     assert seen
     assert [p.distinct_states for p in seen] == sorted(p.distinct_states for p in seen)
     assert seen[-1].distinct_states == found.distinct_states

@@ -20,7 +20,7 @@ from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
-from highwater.checker.engines.native.frontier import DataFile, KeptArray, Scratch, Store
+from highwater.checker.engines.native.frontier import DataFile, KeptArray, Store
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK
 from highwater.checker.engines.native.worker import Table
@@ -84,26 +84,39 @@ def test_a_store_is_a_dictionary(limit: int, steps: list[Step]) -> None:
     held_against_a_dictionary(Store(limit, None), steps)
 
 
+def full_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After this number of writes, the disk is full."""
+    honest, calls = DataFile.write, itertools.count()
+
+    def write(self: DataFile, data: memoryview, offset: int) -> None:
+        if next(calls) >= writes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        honest(self, data, offset)
+
+    monkeypatch.setattr(DataFile, "write", write)
+
+
 @settings(max_examples=30, deadline=None)
 @given(after=st.integers(0, 12), limit=st.sampled_from([0, 200]), steps=STEPS)
 def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int, steps: list[Step]) -> None:
-    store, left = Store(limit, None), [after]
-    honest = store._source.write
+    with pytest.MonkeyPatch.context() as patch:
+        full_after(after, patch)
+        held_against_a_dictionary(Store(limit, None), steps)
 
-    def write(array: Words, offset: int) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        honest(array, offset)
 
-    store._source.write = write  # type: ignore[method-assign]
-    held_against_a_dictionary(store, steps)
+def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) -> None:
+    store = Store(0, str(tmp_path))
+    for kept in [store.put(np.arange(8, dtype=np.uint64)) for _ in range(2)]:
+        store.drop(kept)
+    store.put(np.arange(16, dtype=np.uint64))
+    assert store.spilled_bytes == 16 * 8
+    store.close()
 
 
 def test_a_bit_that_flips_in_the_file_is_found() -> None:
     store = Store(0, None)
     kept = store.put(np.arange(1000, dtype=np.uint64))
-    assert store._source._file is not None
+    assert store._source is not None
     descriptor = store._source._file.fileno()
     for bit in Random(1).sample(range(8 * 8000), 40):
         (honest,) = os.pread(descriptor, 1, bit // 8)
@@ -216,14 +229,7 @@ def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
     small_batches(monkeypatch)
     model = models.scenario_model("truncation/kip-101")
     expected = search(model, SearchOptions(workers=2))
-    honest, calls = Scratch.write, itertools.count()
-
-    def full(self: Scratch, array: Words, offset: int) -> None:
-        if next(calls) >= after:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        honest(self, array, offset)
-
-    monkeypatch.setattr(Scratch, "write", full)
+    full_after(after, monkeypatch)
     found = spilling(model, workers=2)
     assert found.complete
     assert found.unspilled is not None
@@ -242,31 +248,6 @@ def test_a_disk_without_any_room_has_no_place_for_temporary_files(monkeypatch: p
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
     model = models.scenario_model("truncation/kip-101")
     assert_same(spilling(model, workers=1), search(model, SearchOptions(workers=1)))
-
-
-def test_a_file_that_cannot_be_closed_costs_no_result(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    class Unclosable:
-        def __init__(self, file: Any) -> None:
-            self.file = file
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.file, name)
-
-        def close(self) -> None:
-            self.file.close()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    import tempfile
-
-    honest = tempfile.TemporaryFile
-    monkeypatch.setattr(
-        tempfile, "TemporaryFile", lambda *given, **named: Unclosable(honest(*given, **named))
-    )
-    model = models.scenario_model("truncation/kip-101")
-    found = spilling(model, workers=1, spill_directory=str(tmp_path))
-    assert_same(found, search(model, SearchOptions(workers=1)))
 
 
 def test_a_memory_error_ends_the_search_with_a_partial_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,13 +39,6 @@ def test_an_offset_is_replicated_where_so_many_have_it(ends: list[int], data: st
     assert found == max(possible, default=-1)
 
 
-@given(st.lists(st.integers(-1, MOST), min_size=1, max_size=5))
-def test_the_offset_of_a_majority_is_the_middle_one(ends: list[int]) -> None:
-    """Kafka takes the offset at index voters // 2 in descending order."""
-    found = replicated[len(ends), len(ends) // 2 + 1](**{f"voter{v}": end for v, end in enumerate(ends)})
-    assert found == sorted(ends, reverse=True)[len(ends) // 2]
-
-
 @given(logs, st.integers(0, 4))
 def test_an_epoch_starts_behind_the_earlier_ones(log: Log, epoch: int) -> None:
     found = start(log=log, epoch=epoch)

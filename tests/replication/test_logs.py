@@ -66,11 +66,3 @@ def test_a_follower_ends_with_a_prefix_of_the_leaders_log(pair: tuple[Log, Log])
         raise AssertionError("the follower never stopped truncating")
     assert len(follower) == common
     assert follower == leader[:common]
-
-
-@given(histories())
-def test_a_prefix_never_diverges(pair: tuple[Log, Log]) -> None:
-    leader, _ = pair
-    for length in range(len(leader) + 1):
-        last = leader[length - 1]["epoch"] if length else None
-        assert not diverges(log=leader, fetch_offset=length, last_fetched_epoch=last)

@@ -28,6 +28,15 @@ def runs(name: str) -> Mapping[str, Counterexample]:
     return {example.name: example for example in galleries.find(name).examples}
 
 
+RIGHT = {
+    "recovery-shortest-log": "recovery-two-records",
+    "recovery-any-length": "recovery-two-records",
+    "recovery-longest-log": "recovery-two-epochs",
+    "recovery-any-log": "recovery-two-epochs",
+}
+"""Defects in which the wrong replica wins; for each, the scenario with the rules on."""
+
+
 def answers(run: Counterexample) -> tuple[int, dict[int, State]]:
     """The broker elected by logs in a run, and the log infos that the controller had, by broker."""
     step = next(n for n, s in enumerate(run.steps) if s.action == "finish_recovery")
@@ -41,9 +50,7 @@ def right_winners(known: Mapping[int, State]) -> set[int]:
     return {b for b in known if rank[b] == max(rank.values())}
 
 
-@pytest.mark.parametrize(
-    "name", ["recovery-shortest-log", "recovery-any-length", "recovery-longest-log", "recovery-any-log"]
-)
+@pytest.mark.parametrize("name", RIGHT)
 def test_a_wrong_winner_is_elected_over_the_right_one(name: str) -> None:
     for run in runs(name).values():
         winner, known = answers(run)
@@ -51,9 +58,7 @@ def test_a_wrong_winner_is_elected_over_the_right_one(name: str) -> None:
         assert winner not in right_winners(known)
 
 
-@pytest.mark.parametrize(
-    "name", ["recovery-shortest-log", "recovery-any-length", "recovery-longest-log", "recovery-any-log"]
-)
+@pytest.mark.parametrize("name", RIGHT)
 def test_consumers_read_another_record_at_an_offset_that_was_committed(name: str) -> None:
     state = runs(name)["consumers_read_consistently"].steps[-1].state
     served = [
@@ -117,12 +122,7 @@ def test_under_min_isr_no_record_is_committed_at_the_start() -> None:
 
 
 def test_the_scenarios_with_the_rules_on_have_the_budgets_of_the_defects() -> None:
-    for name, right in [
-        ("recovery-shortest-log", "recovery-two-records"),
-        ("recovery-any-length", "recovery-two-records"),
-        ("recovery-longest-log", "recovery-two-epochs"),
-        ("recovery-any-log", "recovery-two-epochs"),
-    ]:
+    for name, right in RIGHT.items():
         on = Request.of(find(f"replication/{right}"), Overrides())
         assert find(f"replication/defect-{name}").parameters == on.scenario.parameters
 

@@ -44,40 +44,32 @@ def brokers(fenced: str = "", stopping: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def fence(
-    d: Decisions, p: dict[str, Any], broker: int, min_isr: int = 2, unclean: bool = False, **b: str
-) -> Any:
-    return d.fencing(
-        partition=p, registrations=brokers(**b), broker=broker, min_isr=min_isr, unclean_election=unclean
-    )["after"]
+def given(p: dict[str, Any], *, min_isr: int = 2, unclean: bool = False, **b: str) -> dict[str, Any]:
+    """The arguments of every decision: the partition and its context. ``b`` are arguments of ``brokers``."""
+    return {
+        "partition": p,
+        "registrations": brokers(**b),
+        "min_isr": min_isr,
+        "unclean_election": unclean,
+    }
 
 
-def unfence(d: Decisions, p: dict[str, Any], broker: int, unclean: bool = False, fenced: str = "0123") -> Any:
-    return d.heartbeat_change(
-        partition=p,
-        registrations=brokers(fenced=fenced),
-        broker=broker,
-        min_isr=2,
-        unclean_election=unclean,
-        current="FENCED",
-        next="UNFENCED",
-    )["after"]
+def fence(d: Decisions, p: dict[str, Any], broker: int, **context: Any) -> Any:
+    return d.fencing(**given(p, **context), broker=broker)["after"]
 
 
-def register(d: Decisions, p: dict[str, Any], broker: int, clean: bool = False, **b: str) -> Any:
-    return d.registration(
-        partition=p,
-        registrations=brokers(**b),
-        broker=broker,
-        min_isr=2,
-        unclean_election=False,
-        clean=clean,
-        same_incarnation=False,
-    )["after"]
+def unfence(d: Decisions, p: dict[str, Any], broker: int, **context: Any) -> Any:
+    context = given(p, fenced="0123", **context)
+    return d.heartbeat_change(**context, broker=broker, current="FENCED", next="UNFENCED")["after"]
+
+
+def register(d: Decisions, p: dict[str, Any], broker: int, clean: bool = False) -> Any:
+    return d.registration(**given(p), broker=broker, clean=clean, same_incarnation=False)["after"]
 
 
 def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **changes: Any) -> Any:
-    registrations = changes.pop("registrations", brokers())
+    context = given(p)
+    context["registrations"] = changes.pop("registrations", brokers())
     request = {
         "version": 3,
         "broker": 0,
@@ -88,15 +80,7 @@ def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **
         "reorders": False,
         "leader_recovery_state": "RECOVERED",
     } | changes
-    return d.alter_partition(
-        partition=p,
-        registrations=registrations,
-        min_isr=2,
-        unclean_election=False,
-        request=request,
-        topic_known=True,
-        partition_known=True,
-    )
+    return d.alter_partition(**context, request=request, topic_known=True, partition_known=True)
 
 
 # --- ELR ----------------------------------------------------------------------------------------------
@@ -164,6 +148,12 @@ def test_966_12_a_registration_is_clean_if_it_names_the_registered_epoch(
 def test_966_5_an_unfenced_elr_member_is_elected_where_the_isr_is_empty() -> None:
     after = unfence(rules(), partition(isr=[], elr=[1, 2], leader=None), 2)
     assert (after["leader"], after["isr"], after["elr"]) == (2, [2], [1])
+
+
+@pytest.mark.parametrize(("off", "elr"), [("", []), ("elr_follows_election", [1])])
+def test_966_4_the_elr_is_empty_if_an_election_makes_min_isr_members(off: str, elr: list[int]) -> None:
+    after = unfence(rules(off=off), partition(isr=[], elr=[1, 2], leader=None), 2, min_isr=1)
+    assert (after["leader"], after["isr"], after["elr"]) == (2, [2], elr)
 
 
 def test_966_7_a_change_of_the_elr_alone_keeps_the_leader_epoch() -> None:
@@ -251,14 +241,7 @@ def test_a_leader_that_may_lead_stays() -> None:
     ],
 )
 def test_966_17_elections_on_request(election: str, changes: dict[str, Any], error: str) -> None:
-    found = rules().elect(
-        partition=partition(**changes),
-        registrations=brokers(),
-        min_isr=2,
-        unclean_election=False,
-        election=election,
-        partition_known=True,
-    )
+    found = rules().elect(**given(partition(**changes)), election=election, partition_known=True)
     answer = found["checks"].answer
     assert (answer if answer != "NONE" else found["error"]) == error
 
@@ -329,22 +312,12 @@ def test_alter_partition_bumps_the_leader_epoch_only_in_old_versions() -> None:
 # --- reassignment ---------------------------------------------------------------------------------------
 
 
-def reassign(d: Decisions, p: dict[str, Any], target: list[int], min_isr: int = 2) -> Any:
-    return d.reassign(
-        partition=p,
-        registrations=brokers(),
-        min_isr=min_isr,
-        unclean_election=False,
-        target=target,
-        partition_known=True,
-        factor_may_change=True,
-    )
+def reassign(d: Decisions, p: dict[str, Any], target: list[int]) -> Any:
+    return d.reassign(**given(p), target=target, partition_known=True, factor_may_change=True)
 
 
-def cancel(d: Decisions, p: dict[str, Any], min_isr: int = 2, unclean: bool = False) -> Any:
-    return d.cancel(
-        partition=p, registrations=brokers(), min_isr=min_isr, unclean_election=unclean, partition_known=True
-    )
+def cancel(d: Decisions, p: dict[str, Any]) -> Any:
+    return d.cancel(**given(p), partition_known=True)
 
 
 def test_966_9_a_reassignment_starts_and_completes() -> None:

@@ -80,14 +80,6 @@ def committed(name: str) -> dict[str, Any]:
 def test_standard_scenarios_give_the_expected_results(names: tuple[str, ...]) -> None:
     found = checked(*names)
     assert [r["scenario"] for r in found] == list(names or STANDARD)
-    assert {r["scenario"] for r in found} >= {
-        "truncation/kip-101",
-        "truncation/kip-279",
-        "truncation/kip-320",
-        "truncation/kip-320-first-try",
-        "truncation/truncate-to-hwm",
-    }
-    assert len(found) > 12
     assert {r["scenario"]: r["promised"] for r in found} == {r["scenario"]: True for r in found}
     assert {r["scenario"]: r["warnings"] for r in found} == {r["scenario"]: [] for r in found}
     counts = {r["scenario"]: r["distinct_states"] for r in found}

@@ -6,7 +6,6 @@ import itertools
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.replication import Replication
+from tests.language.test_symmetry import plainly
 from tests.slow import slow
 
 ANY = frozenset({"clean_election_picks_any", "unclean_election_picks_any"})
@@ -41,52 +41,6 @@ def verdicts(result: SearchResult) -> dict[str, int]:
     return {v.property: v.depth for v in result.violations}
 
 
-def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
-    """A decoded state with brokers renamed, independently written field by field."""
-
-    def of(broker: Any) -> Any:
-        return broker if broker is None or broker < 0 else order[broker]
-
-    def some(brokers: Any) -> Any:
-        return None if brokers is None else tuple(sorted(order[b] for b in brokers))
-
-    def by_broker(row: Any, each: Any = lambda x: x) -> tuple[Any, ...]:
-        found = [None] * len(order)
-        for broker, value in enumerate(row):
-            found[order[broker]] = each(value)
-        return tuple(found)
-
-    def fields(struct: Any, **known: Any) -> Any:
-        if struct is None:
-            return None
-        return tuple(
-            (name, known[name](v) if name in known else frozen(v)) for name, v in sorted(struct.items())
-        )
-
-    def view(v: Any) -> Any:
-        return fields(
-            v, leader=of, isr=some, replicas=some, active=some, epochs=lambda row: by_broker(row, frozen)
-        )
-
-    def broker(b: Any) -> Any:
-        return fields(b, view=view, proposed=some, followers=lambda row: by_broker(row, frozen))
-
-    def request(r: Any) -> Any:
-        return fields(r, leader=of, isr=some, epochs=lambda row: by_broker(row, frozen))
-
-    brokers_and_messages = {
-        "registrations": frozen, "brokers": broker, "fetch_requests": request, "fetch_responses": frozen,
-        "alter_requests": request, "alter_responses": lambda r: fields(r, isr=some),
-    }  # fmt: skip
-    sets = ("replicas", "adding", "removing", "isr", "elr", "last_known_elr")
-    known: dict[str, Any] = {
-        name: partial(by_broker, each=each) for name, each in brokers_and_messages.items()
-    }
-    known["partition"] = lambda p: fields(p, leader=of, last_known_leader=of, **dict.fromkeys(sets, some))
-    result: tuple[Any, ...] = fields(plain, **known)
-    return result
-
-
 def frozen(plain: Any) -> Any:
     if isinstance(plain, dict):
         return tuple((name, frozen(value)) for name, value in sorted(plain.items()))
@@ -96,17 +50,19 @@ def frozen(plain: Any) -> Any:
 
 
 def orbits(asked: Model) -> tuple[int, int]:
-    """The number of reachable states, and of their equivalence classes under renaming."""
-    interpreter, brokers = Interpreter(asked), asked.protocol.p.brokers
-    names = list(itertools.permutations(range(brokers)))
+    """The number of reachable states, and of their equivalence classes under renaming of plain values."""
+    interpreter, state_type = Interpreter(asked), asked.protocol.state
+    orders = [{"broker": order} for order in itertools.permutations(range(asked.protocol.p.brokers))]
     seen, waiting = set(asked.initial), deque(asked.initial)
     while waiting:
         for step in interpreter.steps(waiting.popleft()):
             if step.state is not None and step.state not in seen:
                 seen.add(step.state)
                 waiting.append(step.state)
-    plain = (asked.protocol.state.decode(state) for state in seen)
-    return len(seen), len({min((renamed(p, order) for order in names), key=repr) for p in plain})
+    plain = [state_type.decode(state) for state in seen]
+    return len(seen), len(
+        {min((frozen(plainly(state_type, p, order)) for order in orders), key=repr) for p in plain}
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +75,9 @@ def orbits(asked: Model) -> tuple[int, int]:
         {"any_first_leader": 1, "brokers": 2, "crashes": 2, "max_broker_epoch": 1},
     ],
 )
-def test_the_reduced_states_are_those_of_the_interpreter_renamed_by_hand(parameters: dict[str, int]) -> None:
+def test_the_reduced_states_are_those_of_the_interpreter_renamed_as_plain_values(
+    parameters: dict[str, int],
+) -> None:
     asked = model({**SMALL, **parameters})
     whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
     assert orbits(asked) == (whole.distinct_states, reduced.distinct_states)

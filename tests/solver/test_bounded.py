@@ -25,7 +25,8 @@ def depths(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int
 
 def explored(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int]:
     """Property → depth of its violation within ``depth``, by the native search."""
-    result = native.search(model, SearchOptions(workers=1, deadlock=deadlock, limit_states=2_000_000))
+    result = native.search(model, SearchOptions(workers=1, deadlock=deadlock, limit_states=5_000_000))
+    assert result.complete or result.stopped_by == "violation" or result.depth > depth + 1
     return {v.property: v.depth for v in result.violations if v.depth <= depth}
 
 

@@ -14,10 +14,9 @@ from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests.slow import all_but, largest, often
+from tests.solver.test_bounded import explored
 
 WITHIN = 12
-STATES = 5_000_000
-"""The explorer's limit; in every scenario it reaches beyond depth 12."""
 
 QUIET = 8
 """The depth for models without defects: each level costs more than all before."""
@@ -56,13 +55,6 @@ def every_rule_on(scenario: Scenario) -> Model:
     return Request.of(scenario, Overrides(rules=on, profile=profile)).model()
 
 
-def explored(model: Model) -> dict[str, int]:
-    """Property → depth of its violation within 12 states, by the native search."""
-    result = native.search(model, SearchOptions(workers=1, limit_states=STATES))
-    assert result.complete or result.stopped_by == "violation" or result.depth > WITHIN + 1
-    return {v.property: v.depth for v in result.violations if v.depth <= WITHIN}
-
-
 def solved(model: Model, depth: int) -> dict[str, int]:
     """Property → depth of its violation, by the bounded check and confirmed by the interpreter."""
     result = bounded.check(model, depth)
@@ -84,7 +76,7 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
     scenario = scenario_files.find(name)
     model = Request.of(scenario, Overrides()).model()
-    expected = explored(model)
+    expected = explored(model, WITHIN)
     depth = max(expected.values(), default=QUIET)
     assert solved(model, depth) == expected
     if expected:
@@ -106,7 +98,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
 )
 def test_gaps_of_the_proposal_are_found_and_closed_by_further_rules(name: str, closed: Overrides) -> None:
     scenario = scenario_files.find(name)
-    assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(
+    assert explored(Request.of(scenario, Overrides()).model(), WITHIN) == dict.fromkeys(
         scenario.expectation.violated, 6
     )
     result = native.search(Request.of(scenario, closed).model(), SearchOptions(workers=1))

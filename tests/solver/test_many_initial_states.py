@@ -10,7 +10,6 @@ from highwater.checker.engines import reference
 from highwater.checker.engines.solver import bounded
 from highwater.checker.engines.solver.bounded import LISTED
 from highwater.checker.engines.solver.induction import INITIAL, prove
-from highwater.checker.report.counterexample import follow_all
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
@@ -33,6 +32,7 @@ from highwater.model.language import (
     total,
 )
 from highwater.model.language.initial import Start
+from tests.solver.test_bounded import depths
 
 
 @invariant("T")
@@ -92,18 +92,13 @@ class Many(Protocol):
         s.next.maybe = dict(a=False, b=n)
 
 
-def depths(model: Model) -> dict[str, int]:
-    """Property → depth of its shortest violation, confirmed by the interpreter."""
-    return {e.name: e.depth for e in follow_all(model, bounded.check(model, 4).violations)}
-
-
 def test_runs_are_as_short_as_those_of_a_search() -> None:
     model = Model(Many(), PROPERTIES)
     assert model.start is not None
     assert model.start.candidates > 10 * LISTED
     found = reference.search(model, SearchOptions())
-    assert depths(model) == {v.property: v.depth for v in found.violations}
-    assert set(depths(model).values()) == {1, 2, 3}
+    assert depths(model, 4) == {v.property: v.depth for v in found.violations}
+    assert set(depths(model, 4).values()) == {1, 2, 3}
 
 
 def test_the_first_states_of_an_induction() -> None:
@@ -156,7 +151,7 @@ def test_nothing_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(Wide(), [not_all_high, one_is_low])
     assert model.start is not None
     assert model.start.candidates == 1 << 28
-    assert depths(model) == {"one_is_low": 1}
+    assert depths(model, 4) == {"one_is_low": 1}
     assert {k.property: k.kept for k in prove(model).verdicts if k.action == INITIAL} == {
         "not_all_high": True,
         "one_is_low": False,

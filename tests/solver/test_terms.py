@@ -19,7 +19,6 @@ from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.types import Leaf
 from tests import models
 from tests.language.random_protocols import a_protocol
-from tests.native import test_agreement as agreement
 from tests.slow import often, slow
 
 
@@ -81,14 +80,6 @@ def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
 @pytest.mark.parametrize("nodes", [2, pytest.param(5, marks=slow("larger values; fast with two nodes"))])
 def test_terms_agree_on_every_type_and_operation(nodes: int) -> None:
     assert list(disagreements(models.everything(nodes=nodes), often(40, 100))) == []
-
-
-@settings(max_examples=often(8, 40), deadline=None)
-@given(st.data())
-def test_terms_agree_on_random_expressions(data: st.DataObject) -> None:
-    agreement._Random.draw = data.draw
-    model = Model(agreement._Random(), [agreement.drawn])
-    assert list(disagreements(model, 10)) == []
 
 
 @settings(max_examples=often(10, 25), deadline=None)

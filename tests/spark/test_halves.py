@@ -31,8 +31,8 @@ from highwater.checker.scenarios.search import EngineError, SearchOptions, Searc
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
+from tests.native.on_disk import assert_same
 from tests.spark.conftest import scenario
-from tests.spark.test_search import same_counts
 from tests.steps.ledger import ledger
 
 BUCKETS = 8
@@ -123,7 +123,7 @@ def test_halves_find_what_the_native_search_finds(
     model, options = ledger(terms=1), SearchOptions(workers=1, all_states=True, **more)
     found, _ = halves(model, options, small, times=times)
     expected = native.search(model, options)
-    same_counts(found, expected)
+    assert_same(found, expected)
     counterexample.follow_all(model, found.violations)
     assert expected.violations != []
 
@@ -152,7 +152,7 @@ def bucket_of(file: Path) -> tuple[str, str]:
 def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
     model, options = scenario("truncation/kip-101", "max_records=1")
     found, _ = halves(model, options, small=100)
-    same_counts(found, native.search(model, options))
+    assert_same(found, native.search(model, options))
     assert found.violations != []
     counterexample.follow_all(model, found.violations)
 

@@ -23,6 +23,7 @@ import pytest
 from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from tests import models
+from tests.native.on_disk import PARTS
 from tests.slow import often, slow
 from tests.spark.test_survival import descendants, environment
 
@@ -33,7 +34,6 @@ if shutil.which("java") is None:
     pytest.skip("Java is not installed", allow_module_level=True)
 
 SCENARIO = "truncation/kip-320"
-COUNTS = ("distinct_states", "generated_states", "depth", "actions", "cut", "premises", "stopped_by")
 KILLS = often(2, 20)
 """The number of kills of each kind of process."""
 DRIVER = """
@@ -51,13 +51,13 @@ try:
 except (InputError, EngineError) as wrong:
     said = {"refused": str(wrong)}
 print("RESULT " + json.dumps(said), flush=True)
-""" % (SCENARIO, COUNTS)  # noqa: UP031
+""" % (SCENARIO, PARTS)  # noqa: UP031
 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
     found = search(models.scenario_model(SCENARIO), SearchOptions(deadlock=True))
-    return {name: getattr(found, name) for name in COUNTS}
+    return {name: getattr(found, name) for name in PARTS}
 
 
 @contextmanager

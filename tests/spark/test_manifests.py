@@ -23,22 +23,31 @@ from highwater.checker.engines.spark.checkpoint import (
     SearchIdentity,
     SparkCheckpoint,
 )
+from highwater.checker.engines.state_graph import Words
 from tests.durable.waiting import without_waiting
 
 RUN = SearchIdentity("name", "{}", "content", 2, 3)
 LEVELS, EACH = 4, 10
 
 
+def parts_of(
+    checkpoint: SparkCheckpoint, number: int, words: int, *rows: Words, divided: bool = True
+) -> tuple[LevelFile, ...]:
+    """Write the files of a level, one for each array of rows; ``divided``: each is a bucket."""
+    parts: list[LevelFile] = []
+    for bucket, some in enumerate(rows):
+        writer = checkpoint.writer(number, bucket if divided else None, words)
+        for row in some:
+            writer.add(row[np.newaxis])
+        writer.close()
+        parts.append(writer.part(sum(part.count for part in parts)))
+    return tuple(parts)
+
+
 def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
     rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
-    parts, base = [], 0
-    for bucket, some in enumerate((rows[:3], rows[3:])):
-        writer = checkpoint.writer(number, bucket, RUN.words)
-        writer.add(some)
-        writer.close()
-        parts.append(writer.part(base))
-        base += len(some)
-    return CommittedLevel(number, tuple(parts), Totals(EACH * (number + 1)))
+    parts = parts_of(checkpoint, number, RUN.words, rows[:3], rows[3:])
+    return CommittedLevel(number, parts, Totals(EACH * (number + 1)))
 
 
 @pytest.fixture
@@ -65,7 +74,7 @@ def part(number: int, place: int, value: object) -> Callable[[dict[str, Any]], o
     return lambda plain: plain["parts"][number].__setitem__(place, value)
 
 
-BUCKET, FILE, COUNT, BASE = range(4)
+_, FILE, COUNT, BASE = range(4)
 WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "another level's": lambda plain: plain.update(level=1),
     "another count": lambda plain: plain.update(count=EACH + 1),
@@ -171,17 +180,11 @@ def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GROUP", 2)
-    checkpoint, came = SparkCheckpoint(tmp_path), list[tuple[int, int]]()
-    parts: list[LevelFile] = []
-    for bucket, size in enumerate((11, 3)):
-        writer = checkpoint.writer(0, bucket, RUN.words)
-        for row in range(size):
-            came.append((100 * bucket + row, 10 + row))
-            predecessor = came[-1][0] << PREDECESSOR_BITS | came[-1][1]
-            writer.add(np.array([[row, predecessor, 0, 0]], dtype=np.uint64))
-        writer.close()
-        parts.append(writer.part(sum(part.count for part in parts)))
-    level = CommittedLevel(0, tuple(parts), Totals(len(came)))
+    checkpoint = SparkCheckpoint(tmp_path)
+    came = [(100 * bucket + row, 10 + row) for bucket, size in enumerate((11, 3)) for row in range(size)]
+    rows = [[n, before << PREDECESSOR_BITS | instance, 0, 0] for n, (before, instance) in enumerate(came)]
+    parts = parts_of(checkpoint, 0, RUN.words, *np.split(np.array(rows, dtype=np.uint64), [11]))
+    level = CommittedLevel(0, parts, Totals(len(came)))
     with checkpoint.open(0, parts[0]) as file:
         assert file.num_row_groups > 2
     assert [checkpoint.origin(0, level, index) for index in range(level.size)] == came

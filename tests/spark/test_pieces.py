@@ -35,6 +35,7 @@ from highwater.checker.engines.spark.session import SparkConnection, cause, coll
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
 from tests.spark.conftest import MASTER, scenario
+from tests.spark.test_manifests import parts_of
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +46,6 @@ def program() -> RowProgram:
 def compiled(name: str) -> RowProgram:
     model, _ = scenario(name)
     return RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True))
-
-
-def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Words:
-    rows = np.zeros((len(fingerprints), 2 + program.layout.words), dtype=np.uint64)
-    rows[:, 0], rows[:, 1] = fingerprints, predecessors
-    rows[:, 2] = fingerprints % np.uint64(97)
-    return rows
-
-
-def committed(
-    checkpoint: SparkCheckpoint, run: SearchIdentity, number: int, rows: Words, *buckets: int | None
-) -> None:
-    """Commit a level of these rows, divided into buckets or undivided (None)."""
-    parts, base = [], 0
-    for bucket in buckets:
-        writer = checkpoint.writer(number, bucket, run.words)
-        writer.add(rows if bucket is None else rows[rows[:, 0] % np.uint64(run.buckets) == bucket])
-        writer.close()
-        parts.append(writer.part(base))
-        base += writer.count
-    before = checkpoint.level(number - 1) if number else None
-    states = base + (before.totals.distinct_states if before else 0)
-    checkpoint.commit(CommittedLevel(number, tuple(parts), Totals(states)))
 
 
 def test_the_digest_of_sources_covers_model_and_engines(
@@ -103,15 +81,9 @@ def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert checkpoint.run() == run
     draw = np.random.default_rng(7)
     rows = draw.integers(0, 1 << 63, (1_000, 4), dtype=np.uint64)
-    parts, base = [], 0
-    for bucket, some in enumerate(np.array_split(rows, 3)):
-        writer = checkpoint.writer(0, bucket, 2)
-        writer.add(some)
-        writer.close()
-        parts.append(writer.part(base))
-        base += len(some)
+    parts = parts_of(checkpoint, 0, 2, *np.array_split(rows, 3))
     level = CommittedLevel(
-        0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
+        0, parts, Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
     )
     assert checkpoint.levels() == []
     checkpoint.commit(level)
@@ -132,20 +104,16 @@ def known(rows: Words) -> Fingerprints:
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
     """The checksum is correct, but the written fingerprints were wrong."""
-    checkpoint, run = (
-        SparkCheckpoint(tmp_path),
-        SearchIdentity("name", "{}", "content", program.layout.words, 2),
-    )
+    checkpoint, words = SparkCheckpoint(tmp_path), program.layout.words
     with closing(program.table(10)) as table:
         rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, program.initial())])
-    committed(checkpoint, run, 0, rows, None)
+    (good,) = parts_of(checkpoint, 0, words, rows, divided=False)
     rows[-1, 0] ^= np.uint64(1 << 17)
-    committed(checkpoint, run, 1, rows, None)
-    good, bad = checkpoint.levels()
-    found = list(checkpoint.states(0, good.parts[0], program.fingerprints))
+    (bad,) = parts_of(checkpoint, 1, words, rows, divided=False)
+    found = list(checkpoint.states(0, good, program.fingerprints))
     assert np.concatenate(found).tolist() == rows[:, 2:].tolist()
     with pytest.raises(InputError, match=r"level-00001/part-all-\w+.parquet is damaged"):
-        list(checkpoint.states(1, bad.parts[0], program.fingerprints))
+        list(checkpoint.states(1, bad, program.fingerprints))
 
 
 def test_the_cause_of_an_error_is_its_innermost_one() -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -174,24 +173,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "highwater", "replay", *map(str, arguments), "--engine", "spark"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 @pytest.fixture
 def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A replay that is following shares, and its result file."""
-    from tests.spark.test_survival import wait_for
+    from tests.spark.test_survival import start, wait_for
 
     out, file = tmp_path / "tables", tmp_path / "result.json"
-    process = start(large, "--spark-master", CLUSTER, "--out", out, "--json", file)
+    process = start(large, "--spark-master", CLUSTER, "--out", out, "--json", file, word="replay")
     wait_for(lambda: any((out / "changes").glob(".part-*")), process)
     yield process, file
     if process.poll() is None:

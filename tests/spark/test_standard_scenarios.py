@@ -12,9 +12,9 @@ from highwater.checker.engines import native
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.search import SearchResult
+from tests.native.on_disk import assert_same
 from tests.slow import slow
 from tests.spark.conftest import scenario
-from tests.spark.test_search import same_counts
 
 CHOSEN = (
     "truncation/kip-101",  # violated
@@ -39,13 +39,13 @@ def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Pa
     model, options = scenario(name)
     expected = native.search(model, options)
     alone = on_spark(model, options, checkpoint=tmp_path / "levels", small=1 << 40)
-    same_counts(alone, expected)
+    assert_same(alone, expected)
     files = sorted((tmp_path / "levels").glob("level-*.json"))
     manifests = [json.loads(p.read_text().splitlines()[0]) for p in files]  # the second line is a digest
     sizes = sorted((m["count"] for m in manifests), reverse=True)
     assert sum(sizes) == expected.distinct_states
     # The two largest levels run on the cluster, and the driver takes over again.
     found = on_spark(model, options, small=sizes[1])
-    same_counts(found, expected)
+    assert_same(found, expected)
     assert found.spilled_bytes > 0
     counterexample.follow_all(model, found.violations)

@@ -13,8 +13,8 @@ import pytest
 from highwater.checker.engines import native
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
+from tests.native.on_disk import assert_same
 from tests.slow import slow
-from tests.spark.test_search import same_counts
 from tests.steps.ledger import DEPTHS, ledger
 
 ALL = SearchOptions(workers=1, all_states=True)
@@ -24,7 +24,7 @@ def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult
     """The first levels run on the driver, the others on the cluster; both find violations."""
     model = ledger()
     found = on_spark(model, ALL, small=60)
-    same_counts(found, native.search(model, ALL))
+    assert_same(found, native.search(model, ALL))
     assert {v.property: v.depth for v in found.violations} == DEPTHS
     counterexample.follow_all(model, found.violations)
 
@@ -33,7 +33,7 @@ def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult
     model, place = ledger(), tmp_path / "levels"
     on_spark(model, ALL, checkpoint=place, limit_states=120)
     found = on_spark(model, ALL, checkpoint=place, resume=True, small=1)
-    same_counts(found, native.search(model, ALL))
+    assert_same(found, native.search(model, ALL))
     counterexample.follow_all(model, found.violations)
 
 

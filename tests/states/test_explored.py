@@ -104,8 +104,7 @@ def test_the_graph_is_the_interpreters(make: Any, workers: int) -> None:
     for found in (native, plain):
         assert_sound(found)
         assert len({tuple(row) for row in found.states.tolist()}) == len(found.states)
-    assert len(native.targets) == len(plain.targets)
-    assert len(native.cut_instances) == len(plain.cut_instances)
+        assert len(found.targets) + len(found.cut_instances) == sum(map(len, content(found)[1:]))
     assert content(native) == content(plain)
 
 
@@ -146,13 +145,6 @@ def test_expressions_on_every_state_are_the_interpreters() -> None:
     ]
 
 
-def test_a_property_on_every_state() -> None:
-    found = explore(counters(3, 5, zoo.never_all_at_top), SearchOptions(workers=1))
-    holds = evaluated(found, [found.model.property("never_all_at_top").node])[0]
-    assert holds.dtype == np.bool_
-    assert np.flatnonzero(~holds).tolist() == [6**3 - 1]
-
-
 @pytest.fixture(scope="module")
 def whole() -> Any:
     return content(reference.explore(truncation(), SearchOptions()))
@@ -189,14 +181,13 @@ def test_with_symmetry_steps_lead_to_representatives() -> None:
     found = explore(counters(3, 5), SearchOptions(workers=1, symmetry=True))
     assert found.symmetry
     assert len(found.states) == 56  # multisets of 3 of 6
-    after = [sorted(found.scalars(int(t))) for t in found.targets]
     interpreter = Interpreter(found.model)
-    for (source, instance), target in zip(
-        zip(found.sources.tolist(), found.instances.tolist(), strict=True), after, strict=True
+    for source, instance, target in zip(
+        found.sources.tolist(), found.instances.tolist(), found.targets.tolist(), strict=True
     ):
         reached = interpreter.step(found.scalars(source), instance).state
         assert reached is not None
-        assert sorted(reached) == target
+        assert sorted(reached) == sorted(found.scalars(target))
 
 
 def test_levels_that_were_spilled(tmp_path: Path) -> None:
@@ -204,13 +195,8 @@ def test_levels_that_were_spilled(tmp_path: Path) -> None:
     options = SearchOptions(memory_bytes=400 << 20, spill_directory=str(tmp_path), workers=1)
     found = explore(model, options)
     assert (len(found.states), len(found.targets)) == (41**4, 4 * 40 * 41**3)
-    assert_total_of_steps(found)
-
-
-def assert_total_of_steps(found: Explored) -> None:
-    """Each step of the counters increases their sum by one."""
     totals = np.sum(list(evaluated(found, found.model.inputs)), axis=0)
-    assert (totals[found.targets] == totals[found.sources] + 1).all()
+    assert (totals[found.targets] == totals[found.sources] + 1).all(), "each step adds one"
 
 
 def test_a_graph_that_needs_too_much_memory_is_refused() -> None:
@@ -225,17 +211,6 @@ def test_a_step_that_leaves_a_type_is_an_error() -> None:
 
 
 # --- planted defects ------------------------------------------------------------------------------------
-
-
-def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = kernels.combine
-
-    def weak(f: Any, words: Any) -> str:
-        return f.op(f"or i64 {f.op(f'and i64 {honest(f, words)}, -281474976710656')}, 1")
-
-    monkeypatch.setattr(kernels, "combine", weak)
-    with pytest.raises(EngineError, match="two states have the fingerprint of state"):
-        explore(counters(4, 9), SearchOptions(workers=1))
 
 
 class TwoWords(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,38 +88,6 @@ def test_pandas_and_duckdb_answer_alike(duck: Any, number: int) -> None:
 
 def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
-
-
-@slow("plain Python over all states; the fast tests compare pandas with SQL")
-def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
-    states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
-    depths = explored.depths().tolist()
-    active: set[Any] = set()
-    found: dict[Any, list[int]] = {}
-    for state, depth in zip(states, depths, strict=True):
-        partition = state["partition"]
-        live = [b for b in partition["elr"] if state["brokers"][b]["status"] == "RUNNING"]
-        if not partition["isr"] and live:
-            found.setdefault(tuple(partition["elr"]), []).append(depth)
-            registrations = [state["registrations"][b] for b in live]
-            active.update(not (r["fenced"] or r["in_controlled_shutdown"]) for r in registrations)
-    expected = [(elr, len(at), min(at)) for elr, at in found.items()]
-    assert plain(duck.execute(block(SECTIONS[1], "duckdb")).fetchall()) == sorted(expected)
-    assert active == {False}  # as the page says
-    goal = next(i for i, state in enumerate(states) if state["partition"]["leader"] is None)
-    _, path = explored.path(goal)
-    sentences = [explored.model.instances[number].sentence for number in path]
-    assert [row[1] for row in plain(duck.execute(block(SECTIONS[2], "duckdb")).fetchall())] == sentences
-    steps = list(
-        zip(explored.sources.tolist(), explored.instances.tolist(), explored.targets.tolist(), strict=True)
-    )
-    action = [instance.action.name for instance in explored.model.instances]
-    records = [sum(len(b["log"]) for b in state["brokers"]) for state in states]
-    shorter = Counter(s for s, i, t in steps if action[i] == "take_fetch_answer" and records[t] < records[s])
-    times = Counter[str]()
-    for _, instance, target in steps:
-        times[action[instance]] += shorter[target]
-    assert plain(duck.execute(block(SECTIONS[3], "duckdb")).fetchall()) == sorted((+times).items())
 
 
 @slow("starts Spark; the fast tests use DuckDB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,11 +152,6 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
     assert set(chosen) == {True}
 
 
-def test_columns_of_the_replication_protocol() -> None:
-    model = models.scenario_model("replication/large-data-loss", late_fetches=1, metadata_in_flight=1)
-    assert undecoded(model, list(models.arbitrary_states(model, 300))) == []
-
-
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from highwater.checker.tables import writing
 
@@ -291,93 +286,43 @@ def test_networkx() -> None:
 # --- Spark ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sql() -> Iterator[Any]:
-    connection = pytest.importorskip("duckdb").connect()
-    yield connection
-    connection.close()
-
-
-def load(sql: Any, side: str, place: Path) -> None:
-    """Load both tables, with states' contents instead of numbers, and without what may differ."""
-    sql.execute(f"CREATE TABLE rows AS FROM '{place}/states/*.parquet'")
-    sql.execute(
-        f"CREATE TABLE {side}_states AS SELECT n.state, c.initial, md5(to_json(c)::VARCHAR) AS content "
-        "FROM rows n POSITIONAL JOIN (SELECT * EXCLUDE (state) FROM rows) c"
-    )
-    sql.execute("DROP TABLE rows")
-    sql.execute(
-        f"CREATE TABLE {side}_transitions AS SELECT s.content AS start, e.content AS reached, "
-        f"t.* EXCLUDE (source, target, shortest) FROM '{place}/transitions/*.parquet' t "
-        f"JOIN {side}_states s ON t.source = s.state JOIN {side}_states e ON t.target = e.state"
-    )
-    # Each state except initial ones has exactly one step marked as shortest.
-    marked = f"SELECT target AS state FROM '{place}/transitions/*.parquet' WHERE shortest"
-    later = f"SELECT state FROM {side}_states WHERE NOT initial"
-    assert unlike(sql, marked, later) == 0
-
-
-def unlike(sql: Any, one: str, other: str) -> int:
-    """The number of rows, with multiplicity, that only one of two queries has."""
-    found = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one})"
-    count: int = sql.execute(f"SELECT count(*) FROM ({found})").fetchone()[0]
-    return count
-
-
-def rows(sql: Any, side: str) -> tuple[int, int]:
-    counts = (f"(SELECT count(*) FROM {side}_{table})" for table in ("states", "transitions"))
-    found: tuple[int, int] = sql.execute(f"SELECT {', '.join(counts)}").fetchone()
-    return found
-
-
-def assert_same_rows(sql: Any) -> None:
-    content = "SELECT content FROM {}_states"
-    assert unlike(sql, content.format("spark"), content.format("native")) == 0
-    assert unlike(sql, "SELECT * FROM spark_transitions", "SELECT * FROM native_transitions") == 0
+def content(place: Path) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
+    """The rows of both tables, with states' contents instead of numbers, and without what may differ."""
+    states = {row.pop("state"): row for row in read(place, directory.STATES)}
+    texts = {number: json.dumps(row, sort_keys=True) for number, row in states.items()}
+    steps, shortest = Counter[tuple[str, ...]](), list[int]()
+    for row in read(place, directory.TRANSITIONS):
+        source, target = row.pop("source"), row.pop("target")
+        shortest += [target] * row.pop("shortest")
+        steps[texts[source], texts[target], json.dumps(row, sort_keys=True)] += 1
+    assert sorted(shortest) == sorted(number for number, row in states.items() if not row["initial"])
+    return Counter(texts.values()), steps
 
 
 @slow("starts Spark; the fast tests write with the native engine")
 @pytest.mark.usefixtures("_spark")
-@pytest.mark.parametrize("limit", [None, 3000])
-def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
-    from highwater.checker.engines.spark.request import SparkOptions
-    from highwater.checker.tables.spark import write as write_on_spark
-    from tests.spark.conftest import MASTER
-
-    model = models.scenario_model("truncation/kip-101", max_records=1)
-    options = SearchOptions(workers=1, limit_states=limit, all_states=True)
-    (tmp_path / "spark").mkdir()
-    # Levels of at least 800 states run on the cluster.
-    found = write_on_spark(model, options, SparkOptions(MASTER, small=800), tmp_path / "spark", None)
-    assert sorted(p.name for p in (tmp_path / "spark").iterdir()) == ["states", "transitions"]
-    load(sql, "spark", tmp_path / "spark")
-    assert rows(sql, "spark") == (found.states, found.transitions)
-    if limit is None:
-        assert found.stopped_by is None
-        native = write(explore(model, SearchOptions(workers=1)), tmp_path / "native", 1, None)
-        load(sql, "native", tmp_path / "native")
-        assert_same_rows(sql)
-        assert found.violations == native.violations
-        assert found.violations["strong_isr"] > 0
-    else:
-        assert found.stopped_by == "states"
-        assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
-
-
-@slow("starts Spark for the large scenario of docs/results.md")
-@pytest.mark.usefixtures("_spark")
-def test_the_command_writes_the_same_tables_with_both_engines(
-    tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message-level scenario of docs/results.md; its larger levels run on the cluster."""
+def test_both_engines_write_the_same_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario whose properties are violated, and the message-level scenario of docs/results.md."""
     from tests.spark.conftest import MASTER
 
     honest = engines.spark_options
-    monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=4_000))
+    # Levels of at least 800 states run on the cluster.
+    monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=800))
+    spark = ["--engine", "spark", "--spark-master", MASTER]
+    small = ["truncation/kip-101", "--set", "max_records=1"]
     settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
-    scenario = ["replication/large-data-loss", *(s for name in settings for s in ("--set", name)), "--quiet"]
-    for side, engine in (("native", []), ("spark", ["--engine", "spark", "--spark-master", MASTER])):
-        assert run(*scenario, *engine, "--out", str(tmp_path / side)) == (0, "")
-        load(sql, side, tmp_path / side)
-    assert rows(sql, "spark") == rows(sql, "native") == (83_677, 296_638)
-    assert_same_rows(sql)
+    large = ["replication/large-data-loss", *(s for name in settings for s in ("--set", name))]
+    for scenario, states, transitions in ((small, 9_841, 28_839), (large, 83_677, 296_638)):
+        for side, engine in (("native", []), ("spark", spark)):
+            out = ["--out", str(tmp_path / side), "--force", "--quiet"]
+            assert run(*scenario, *engine, *out) == (0, "")
+        found = content(tmp_path / "native")
+        assert (found[0].total(), found[1].total()) == (states, transitions)
+        assert content(tmp_path / "spark") == found
+        abouts = [json.loads((tmp_path / side / "run.json").read_text()) for side in ("native", "spark")]
+        assert abouts[0]["violations"] == abouts[1]["violations"]
+    assert run(*small, *spark, "--limit-states", "3000", "--out", str(tmp_path / "some"), "--quiet") == (
+        3,
+        "",
+    )
+    assert {row["expanded"] for row in read(tmp_path / "some", directory.STATES)} == {True, False}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from highwater.checker.engines import native, reference, simulation
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.engines.solver import bounded
 from highwater.checker.report import counterexample
@@ -26,11 +25,9 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from highwater.model.language.interpreter import Interpreter
-from tests.native.on_disk import on_disk, small_batches
+from tests.native.on_disk import PARTS, on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
-COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
 ONE = SearchOptions(workers=1)
 ALL = replace(ONE, all_states=True)
 
@@ -41,7 +38,7 @@ def depths(found: SearchResult) -> dict[str, int]:
 
 def differences(found: SearchResult, expected: SearchResult) -> list[str]:
     """The parts of a result in which two engines differ."""
-    told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
+    told = [part for part in PARTS if getattr(found, part) != getattr(expected, part)]
     return told + ["violations"] * (depths(found) != depths(expected))
 
 
@@ -108,23 +105,6 @@ def test_all_end_early_when_nothing_is_left_to_decide() -> None:
         assert search(model, ONE).stopped_by == "violation"
         first = search(model, replace(ONE, stop_at_first=True))
         assert depths(first) == {"values_never_fall": 6}
-
-
-def test_both_judges_agree_step_by_step(model: Model) -> None:
-    """Compares the compiled check, the interpreter, and an instance's expression on the state before."""
-    program, interpreter = Program(model), Interpreter(model)
-    seen, told = list(model.initial), set()
-    for state in seen:
-        steps, broken = program.steps(state), program.broken(state)
-        assert [number for number, _ in steps] == [number for number, _ in broken]
-        for (number, after), (_, names) in zip(steps, broken, strict=True):
-            assert names == interpreter.broken(state, after)
-            told |= {(name, number) for name in names}
-            if after not in seen:
-                seen.append(after)
-    assert {name for name, _ in told} == set(DEPTHS)
-    for prop in model.step_properties:  # an unchecked property is never violated
-        assert {number for name, number in told if name == prop.name} <= prop.asked
 
 
 # --- steps to visited states -------------------------------------------------------------------------------

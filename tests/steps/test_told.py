@@ -100,20 +100,13 @@ def test_a_scenario_promises_it(store: Path) -> None:
         (("invariants",), ["reads_are_of_what_was_written"]),
         (("invariants", "step_properties"), ["reads_are_of_what_was_written", "reads_never_go_back"]),
         (("deadlock", "reads_never_go_back"), ["reads_never_go_back", "deadlock"]),
+        (("copies_are_of_what_was_written",), ["copies_are_of_what_was_written"]),  # a helper
     ],
 )
 def test_a_step_property_is_selected_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
     options = [word for name in names for word in ("--property", name)]
     (result,) = json.loads(ask("check", "store.toml", *options, "--json", "-").stdout)
     assert result["properties"] == checked
-
-
-def test_helpers_are_checked_only_by_name(store: Path) -> None:
-    found = ask("check", "store.toml", "--json", "-")
-    (result,) = json.loads(found.stdout)
-    assert "copies_are_of_what_was_written" not in result["properties"]
-    found = ask("check", "store.toml", "--property", "copies_are_of_what_was_written", "--json", "-")
-    assert json.loads(found.stdout)[0]["properties"] == ["copies_are_of_what_was_written"]
 
 
 def test_show_and_walks_and_z3(store: Path) -> None:
@@ -157,23 +150,18 @@ def test_a_replay_of_the_run_finds_the_violation(store: Path) -> None:
     ask("check", "store.toml", *OFF, "--trace-out", "run.ndjson")
     definition = catalogue.load_file(store / "store.py")
     protocol = definition.protocol(rules=())
-    for stated, found in ((definition.step_properties, ["reads_never_go_back"]), ((), [])):
-        report = Report("run.ndjson", "run of the model", "all rules", ())
+    reports = []
+    for stated in ((), definition.step_properties):
+        reports.append(Report("run.ndjson", "run of the model", "all rules", ()))
         model = Model(protocol, definition.invariants, step_properties=stated)
-        hold(read_run(store / "run.ndjson"), Interpreter(model), report)
-        assert report.unexplained_count == 0
-        assert [f.property for f in report.findings] == found
-    (finding,) = _replayed(store, definition).findings
+        hold(read_run(store / "run.ndjson"), Interpreter(model), reports[-1])
+        assert reports[-1].unexplained_count == 0
+    assert not reports[0].findings
+    (finding,) = reports[1].findings
+    assert finding.property == "reads_never_go_back"
     assert finding.position == {"line": 6, "step": 4}
     assert finding.certain
     assert finding.summary.startswith("violated by the step that fits: A client that has read")
-
-
-def _replayed(store: Path, definition: Any) -> Report:
-    report = Report("run.ndjson", "run of the model", "all rules", ())
-    model = Model(definition.protocol(rules=()), step_properties=definition.step_properties)
-    hold(read_run(store / "run.ndjson"), Interpreter(model), report)
-    return report
 
 
 def test_the_chart_and_the_notebook_name_the_step(store: Path) -> None:
@@ -273,39 +261,6 @@ def test_an_invalid_step_property_is_refused(said: str, wrong: Any) -> None:
         Model(counting()(), step_properties=[wrong])
 
 
-def test_constant_step_properties_cause_a_warning() -> None:
-    @step_property("test")
-    def idle_never_falls(m: Any, before: State, after: State) -> Any:
-        return before.idle <= after.idle
-
-    @step_property("test")
-    def of_no_step(m: Any, before: State, after: State) -> Any:
-        return implies(after.n < before.n - 3, after.idle == 1)
-
-    @step_property("test")
-    def never(m: Any, before: State, after: State) -> Any:
-        return before.n > 3
-
-    for stated, how in (
-        (idle_never_falls, "is about what no step writes"),
-        (of_no_step, "is true of every step"),
-        (never, "is false of every step that changes something"),
-    ):
-        result = highwater.check(counting(step_properties=(stated,)))
-        assert [w for w in result.warnings if how in w], (stated.name, result.warnings)
-        assert result.holds == (stated is not never)
-    assert not highwater.check(counting(step_properties=(grows,))).warnings
-
-
-def test_vacuous_step_properties_are_reported() -> None:
-    @step_property("test")
-    def from_three_up(m: Any, before: State, after: State) -> Any:
-        return implies((before.n == 3) & (after.n == 2), after.idle == 1)
-
-    result = highwater.check(counting(step_properties=(from_three_up,)))
-    assert "vacuous (premise never holds): from_three_up" in str(result)
-
-
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     path, mark = store / "store.py", '@step_property("example"'
     path.write_text(path.read_text().replace(mark, f'{mark}, rule="remembers"'))
@@ -322,8 +277,3 @@ def test_enabled_refers_to_the_state_before() -> None:
         return implies(before.n != after.n, enabled("up"))
 
     assert highwater.check(counting(step_properties=(up_was_possible,))).holds
-
-
-def test_two_properties_of_one_name_are_refused() -> None:
-    with pytest.raises(LanguageError, match="two properties have the name 'grows'"):
-        Model(counting()(), step_properties=[grows, step_property("other")(grows.function)])

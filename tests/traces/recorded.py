@@ -109,22 +109,11 @@ class Recorder:
 
     def _meta(self) -> dict[str, Any]:
         return {
-            "format": "controller-oracle-1",
-            "mode": "made",
-            "seed": 0,
-            "elrEnabled": self.elr,
-            "metadataVersion": "{}.{}-IV{}".format(*self.metadata_version),
-            "cleanAwareRegistration": False,
-            "extras": False,
-            "brokers": self.brokers,
-            "topics": 1,
-            "partitionsPerTopic": 1,
-            "replicationFactor": self.brokers,
-            "minIsr": 2,
-            "randomOps": 0,
-            "sessionTimeoutMs": 1000,
-            "kafkaCommit": "none",
-        }
+            "format": "controller-oracle-1", "mode": "made", "seed": 0, "randomOps": 0, "kafkaCommit": "none",
+            "elrEnabled": self.elr, "metadataVersion": "{}.{}-IV{}".format(*self.metadata_version),
+            "cleanAwareRegistration": False, "extras": False, "sessionTimeoutMs": 1000, "brokers": self.brokers,
+            "topics": 1, "partitionsPerTopic": 1, "replicationFactor": self.brokers, "minIsr": 2,
+        }  # fmt: skip
 
     @property
     def partition(self) -> dict[str, Any]:
@@ -136,42 +125,27 @@ class Recorder:
         offset = 100 if self.model.next_offset is None else self.model.next_offset
         step = len(self.lines) - 1
         response = {"topicId": "topic"} if name == "createTopic" else None
+        place = Place(Path("made"), step + 2)
         op = Operation(
-            step + 2,
-            Place(Path("made"), step + 2),
-            step,
-            self.now,
-            offset,
-            name,
-            arguments,
-            "NONE",
-            response,
-            [],
-            {},
-            {},
-        )
+            step + 2, place, step, self.now, offset, name, arguments, "NONE", response, [], {}, {}
+        )  # fmt: skip
         outcome = decide(self.model, op)
         state = self.model.recorded_form()
         if name == "registerBroker":
             arguments = {**arguments, **outcome.annotations}
+        records = [
+            {"type": kind, "version": version, "data": data | self._outside(kind)}
+            for group in outcome.records for kind, version, data in group
+        ]  # fmt: skip
         line: dict[str, Any] = {
-            "i": step,
-            "op": {"name": name, **arguments},
-            "timeMs": self.now,
-            "nextOffset": offset,
-            "error": outcome.error,
-            "response": self._response(outcome.response),
-            "records": [
-                {"type": kind, "version": version, "data": data | self._outside(kind)}
-                for group in outcome.records
-                for kind, version, data in group
-            ],
+            "i": step, "op": {"name": name, **arguments}, "timeMs": self.now, "nextOffset": offset,
+            "error": outcome.error, "response": self._response(outcome.response), "records": records,
             "partitions": [
                 {"topic": "t0", "partition": int(key.rsplit("-", 1)[1]), **value}
                 for key, value in state["partitions"].items()
             ],
             "brokers": [{"id": b, **value, "processAlive": True} for b, value in state["brokers"].items()],
-        }
+        }  # fmt: skip
         if line["response"] is None:
             del line["response"]
         self.lines.append(line)
@@ -199,15 +173,9 @@ class Recorder:
 
     def register(self, broker: int, incarnation: str, previous: int = -1, after_ms: int = 10) -> str:
         return self.do(
-            "registerBroker",
-            after_ms,
-            broker=broker,
-            incarnation=incarnation,
-            newIncarnation=True,
-            previousBrokerEpoch=previous,
-            previousEpochMatches=False,
-            kind="made",
-        )
+            "registerBroker", after_ms, broker=broker, incarnation=incarnation, newIncarnation=True,
+            previousBrokerEpoch=previous, previousEpochMatches=False, kind="made",
+        )  # fmt: skip
 
     def epoch(self, broker: int) -> int:
         epoch: int = self.model.registrations[broker]["epoch"]
@@ -217,29 +185,21 @@ class Recorder:
         self, broker: int, fence: bool = False, stop: bool = False, epoch: int | None = None
     ) -> str:
         return self.do(
-            "brokerHeartbeat",
-            broker=broker,
-            brokerEpoch=self.epoch(broker) if epoch is None else epoch,
-            currentMetadataOffset=(self.model.next_offset or 100) - 1,
-            wantFence=fence,
-            wantShutDown=stop,
-            kind="made",
-        )
+            "brokerHeartbeat", broker=broker, brokerEpoch=self.epoch(broker) if epoch is None else epoch,
+            currentMetadataOffset=(self.model.next_offset or 100) - 1, wantFence=fence, wantShutDown=stop, kind="made",
+        )  # fmt: skip
+
+    def configure(self, kind: str, resource: str, key: str, value: str | None) -> str:
+        return self.do("incrementalAlterConfigs", resourceType=kind, resource=resource, key=key, value=value)
 
     def alter(self, isr: list[int], **changes: Any) -> str:
         p = self.partition
+        leader = max(0, p["leader"])
         arguments = {
-            "topic": "t0",
-            "partition": 0,
-            "requestVersion": 3,
-            "broker": max(0, p["leader"]),
-            "brokerEpoch": self.epoch(max(0, p["leader"])),
-            "leaderEpoch": p["leaderEpoch"],
-            "partitionEpoch": p["partitionEpoch"],
-            "newIsr": [{"id": b, "epoch": self.epoch(b)} for b in isr],
-            "leaderRecoveryState": "RECOVERED",
-            "kind": "made",
-        }
+            "topic": "t0", "partition": 0, "requestVersion": 3, "broker": leader, "brokerEpoch": self.epoch(leader),
+            "leaderEpoch": p["leaderEpoch"], "partitionEpoch": p["partitionEpoch"], "kind": "made",
+            "newIsr": [{"id": b, "epoch": self.epoch(b)} for b in isr], "leaderRecoveryState": "RECOVERED",
+        }  # fmt: skip
         return self.do("alterPartition", **(arguments | changes))
 
 
@@ -263,26 +223,14 @@ def made(**settings: Any) -> Recorder:
     r.heartbeat(0)
     r.do("electLeaders", type="UNCLEAN", topic=None, partition=None)
     for value in ("1", "3", None):
-        r.do(
-            "incrementalAlterConfigs",
-            resourceType="TOPIC",
-            resource="t0",
-            key="min.insync.replicas",
-            value=value,
-        )
-    r.do("incrementalAlterConfigs", resourceType="BROKER", resource="", key="min.insync.replicas", value="2")
+        r.configure("TOPIC", "t0", "min.insync.replicas", value)
+    r.configure("BROKER", "", "min.insync.replicas", "2")
     r.alter([0, 1, 2])
     r.do("alterPartitionReassignments", topic="t0", partition=0, replicas=[1, 2], kind="made")
     r.do("alterPartitionReassignments", topic="t0", partition=0, replicas=None, kind="made")
     r.do("maybeBalancePartitionLeaders")
     r.heartbeat(r.partition["leader"], stop=True)
-    r.do(
-        "incrementalAlterConfigs",
-        resourceType="TOPIC",
-        resource="t0",
-        key="unclean.leader.election.enable",
-        value="true",
-    )
+    r.configure("TOPIC", "t0", "unclean.leader.election.enable", "true")
     r.do("maybeElectUncleanLeaders")
     r.heartbeat(2, epoch=3)
     return r

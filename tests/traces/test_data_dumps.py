@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.brokers.losses import joined_ends
-from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
+from highwater.traces.inputs import DATA_DUMP, kind_of
 from highwater.traces.kafka.dumps import broker_of, read_data_dump
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
@@ -183,15 +183,6 @@ def test_dumps_answer_what_the_brokers_logs_leave_open(tmp_path: Path) -> None:
     before, after = (replay(cluster, broker_logs=logs).incidents[0].steps for logs in ((), dumps))
     assert any(step.text.startswith(text) for step in before)
     assert any(step.text.startswith("Start broker 0 first") for step in after)
-
-
-def test_data_dumps_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        made(tmp_path / name, {0: (OLD, 20)})
-    found = inputs([tmp_path]).found
-    assert [[p.parent.name for p in i.data_dumps] for i in found] == [["a"], ["b"]]
-    with pytest.raises(TraceError, match="alone cannot be replayed"):
-        inputs([tmp_path / "a" / "data-node0.txt"])
 
 
 def test_the_command(tmp_path: Path) -> None:

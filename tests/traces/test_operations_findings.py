@@ -37,7 +37,7 @@ def names(found: list[Finding]) -> set[str]:
 def lowered(r: Recorder) -> Recorder:
     """Shrink the ISR so that the ELR has a member, then lower min.insync.replicas to 1."""
     r.alter([0])
-    r.do("incrementalAlterConfigs", resourceType="TOPIC", resource="t0", key="min.insync.replicas", value="1")
+    r.configure("TOPIC", "t0", "min.insync.replicas", "1")
     return r
 
 

@@ -103,16 +103,10 @@ def timelines_of(data: dict[str, Any]) -> dict[str, Timeline]:
         topic, _, number = name.rpartition("-")
         last, changes = None, []
         for position, time, cause, min_isr, unclean, before, after in rows:
+            own = last if before == 1 else state_of(data, before), state_of(data, after)
+            said = None if cause == -1 else data["causes"][cause], None if min_isr == -1 else min_isr
             change = PartitionChange(
-                position,
-                time,
-                topic,
-                int(number),
-                last if before == 1 else state_of(data, before),
-                state_of(data, after),
-                None if cause == -1 else data["causes"][cause],
-                None if min_isr == -1 else min_isr,
-                {-1: None, 0: False, 1: True}[unclean],
+                position, time, topic, int(number), *own, *said, {-1: None, 0: False, 1: True}[unclean]
             )
             last = change.after
             changes.append(change)
@@ -123,15 +117,9 @@ def timelines_of(data: dict[str, Any]) -> dict[str, Timeline]:
 def some_state(rng: random.Random) -> PartitionState:
     replicas = tuple(rng.sample(range(9), 3))
     isr = tuple(rng.sample(replicas, rng.randint(0, 3)))
-    state = PartitionState(
-        replicas,
-        isr,
-        tuple(r for r in replicas if r not in isr and rng.random() < 0.5),
-        tuple(rng.sample(replicas, rng.randint(0, 1))),
-        rng.choice([None, *replicas]),
-        rng.randint(0, 50),
-        rng.randint(0, 500),
-    )
+    elr = tuple(r for r in replicas if r not in isr and rng.random() < 0.5)
+    known, leader = tuple(rng.sample(replicas, rng.randint(0, 1))), rng.choice([None, *replicas])
+    state = PartitionState(replicas, isr, elr, known, leader, rng.randint(0, 50), rng.randint(0, 500))
     if rng.random() < 0.3:
         state = replace(state, leader_recovery_state="RECOVERING", adding=(7,), removing=(8, 9))
     return state

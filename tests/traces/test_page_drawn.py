@@ -97,13 +97,9 @@ def test_incidents_come_first_and_figures_last(tmp_path: Path) -> None:
     found = drawn(made(tmp_path, default("true", UNCLEAN), *loss()), tmp_path)
     text = " ".join(found.texts)
     order = [
-        "AT RISK: t-0 may have lost committed records",
-        "Incident",
-        "Timelines",
-        "Promises of the proposals",
-        "What was read",
-        "beliefs",
-    ]
+        "AT RISK: t-0 may have lost committed records", "Incident", "Timelines", "Promises of the proposals",
+        "What was read", "beliefs",
+    ]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "unclean el." in text

@@ -64,16 +64,10 @@ MODES = (
 )
 TRUNK, NEW = MODES[:4], MODES[4:]
 needs_recordings_4_2 = recordings.needs("traces/kafka-4.2/controller")
+MARKS = {"trunk": needs_recordings, "4.2": needs_recordings_4_2}
 each_mode = pytest.mark.parametrize(
     "mode",
-    [
-        pytest.param(
-            mode,
-            id=f"{mode.version} {mode.name}",
-            marks=needs_recordings if mode in TRUNK else needs_recordings_4_2,
-        )
-        for mode in MODES
-    ],
+    [pytest.param(mode, id=f"{mode.version} {mode.name}", marks=MARKS[mode.version]) for mode in MODES],
 )
 each_share = pytest.mark.parametrize(
     "every", [20, pytest.param(1, marks=slow("all 370 recordings; the fast test has one in twenty"))]
@@ -113,45 +107,11 @@ def test_every_recorded_operation_is_explained(mode: Mode, every: int) -> None:
     assert operations > 100 * len(paths)
 
 
-@needs_recordings_4_2
-@each_share
-@pytest.mark.parametrize("mode", NEW, ids=[mode.name for mode in NEW])
-def test_a_recording_is_read(mode: Mode, every: int) -> None:
-    """The reader returns every line of the file, with its fields."""
-    for path in mode.files()[::every]:
-        meta, *lines = lines_of(path)
-        read, operations = read_controller_trace(path)
-        assert read.kafka_version == "4.2.1"
-        assert read.elr_enabled == meta["meta"]["elrEnabled"]
-        assert read.newer is None
-        found = list(operations)
-        assert len(found) == len(lines)
-        for op, line in zip(found, lines, strict=True):
-            assert op.name in OPERATIONS
-            assert (op.name, op.step, op.error) == (line["op"]["name"], line["i"], line["error"])
-            assert [kind for kind, _, _ in op.records] == [r["type"] for r in line["records"]]
-            assert len(op.partitions) == len(line["partitions"])
-            assert {b: s["lastContactMs"] for b, s in op.brokers.items()} == {
-                b["id"]: b["lastContactMs"] for b in line["brokers"]
-            }
-            assert op.arguments.get("renewed") == line["op"].get("renewed")
-            assert op.elr_version == line["elrVersion"]
-            assert op.elr_index == sorted(map(tuple, line.get("elrIndexExtra", [])))
-
-
 # --- changed fields -------------------------------------------------------------------------------------
 
 SETS = (
-    "isr",
-    "partitions",
-    "brokers",
-    "records",
-    "results",
-    "newIsr",
-    "renewed",
-    "elrIndexExtra",
-    "onlineDirs",
-)
+    "isr", "partitions", "brokers", "records", "results", "newIsr", "renewed", "elrIndexExtra", "onlineDirs",
+)  # fmt: skip
 """Lists whose order has no meaning: ISRs, and sets of partitions, brokers, records or directories."""
 
 
@@ -375,14 +335,6 @@ def candidates(version: str, rule: str) -> Iterator[Path]:
 def test_with_a_rule_switched_some_decision_does_not_conform(version: str, rule: str, on: bool) -> None:
     paths = candidates(version, rule)
     assert any(any(nonconforming(path, {rule: on})) for path in paths), f"no decision depends on {rule}"
-
-
-@needs_recordings
-@pytest.mark.parametrize("rule", NOT_RECORDED["trunk"])
-def test_no_recorded_decision_depends_on_these_rules(rule: str) -> None:
-    for mode in TRUNK:
-        on = rule in PROFILES[mode.profile].rules
-        assert not any(nonconforming(mode.files()[0], {rule: not on})), (rule, mode)
 
 
 @needs_recordings

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import FinalState
-from highwater.traces.reports.report import Report, figure, groups, headline, in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, figure, firsts, headline, in_all, rich_summary, summary
 from highwater.traces.reports.text import duration, utc
 from tests.traces.test_incidents import around
 
@@ -145,14 +145,14 @@ def test_violations_are_grouped_by_property() -> None:
     assert told[12] == "  the first of each property; --json and --html list them all"
 
 
-def test_groups_are_in_the_order_of_the_rules_with_certain_findings_first() -> None:
+def test_properties_are_in_the_order_of_the_rules_with_certain_findings_first() -> None:
     shown = report()
     for rule in ("966.12", "B8", "966.4", "966.6, 966.8", "841.2", "966.6"):
         shown.find(finding(f"property of {rule}", rule, certain=False, position={"offset": 1}))
     shown.find(finding("property of 966.6", "966.6", position={"offset": 2}))
-    first, *rest = groups(shown)
-    assert (first.certain, first.first.position, first.count) == (True, {"offset": 2}, 2)
-    assert [g.rule for g in rest] == ["841.2", "966.4", "966.6, 966.8", "966.12", "B8"]
+    first, *rest = firsts(shown)
+    assert (first.certain, first.position) == (True, {"offset": 2})
+    assert [f.rule for f in rest] == ["841.2", "966.4", "966.6, 966.8", "966.12", "B8"]
 
 
 def incident(**facts: Any) -> Finding:

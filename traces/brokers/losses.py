@@ -271,9 +271,8 @@ class Loss:
     """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` up to ``high`` (exclusive).
 
     The leader of the stint ``committed`` had moved its HWM to ``high``. ``earlier`` has all stints before ``stint``.
-    ``version`` is the change that elected the new leader. It is None if the metadata log lacks the change, or if the
-    leader restarts in its own epoch. ``utc`` maps an event to its time in ms since the epoch, or to None if the time
-    is unknown. ``line`` maps an event to its file and line.
+    ``known`` is the partition's history in the metadata log. ``utc`` maps an event to its time in ms since the epoch,
+    or to None if the time is unknown. ``line`` maps an event to its file and line.
     """
 
     name: str
@@ -284,14 +283,19 @@ class Loss:
     committed: Stint
     kept: int
     high: int
-    version: PartitionChange | None
-    utc: Callable[[BrokerEvent], int | None]
+    known: Epochs
+    utc: Utc
     line: Callable[[BrokerEvent], str]
 
     @property
     def is_again(self) -> bool:
         """True if the leader restarts within its leader epoch."""
         return bool(self.earlier) and self.earlier[-1].epoch == self.stint.epoch
+
+    @property
+    def version(self) -> PartitionChange | None:
+        """The change that elected the leader; None if it restarts, or if the metadata log lacks the change."""
+        return None if self.is_again else self.known.elections.get(self.stint.epoch)
 
     @property
     def source(self) -> str | None:

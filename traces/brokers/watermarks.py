@@ -80,23 +80,16 @@ class Watermarks:
     them and holds one event of each in memory. A broker's logs must be without gaps between their first line and their
     last.
 
-    ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, each broker's lead is computed from the
-    changes that both its log and the metadata log have.
+    The lead of a broker's times over UTC is computed from the changes that both its log and the metadata log have.
 
     ``courses``, if given, gets all events of checked partitions. Memory grows with the changes of partitions and the
     leader epochs.
     """
 
-    def __init__(
-        self,
-        sources: Iterable[Iterable[BrokerEvent]],
-        utc_offset_ms: int | None = None,
-        courses: Courses | None = None,
-    ) -> None:
+    def __init__(self, sources: Iterable[Iterable[BrokerEvent]], courses: Courses | None = None) -> None:
         self._courses = courses
         self._paths: dict[str, str] = {}
         self._sources = list(sources)
-        self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
         self._partitions: dict[str, Epochs] = {}
         self._views: dict[str, dict[int, BrokerView]] = {}
@@ -263,8 +256,6 @@ class Watermarks:
 
     def utc_offset_ms(self, broker: int) -> int | None:
         """How many ms a broker's event times are ahead of UTC; None if unknown."""
-        if self._utc_offset_ms is not None:
-            return self._utc_offset_ms
         found = self._offsets.get(broker)
         return None if found is None else found.offset_ms
 
@@ -317,9 +308,10 @@ class Watermarks:
                     if len(findings) >= LIMIT_SEEN:
                         self._note(f"{name}: more than {LIMIT_SEEN} findings")
                         break
-                    findings += self._loss(
-                        name, known, views, stints[:number], stint, committed, (kept, high)
-                    )
+                    findings += Loss(
+                        name, views, stints[:number], stint, stint.start, committed, kept, high, known, self._utc,
+                        self._named,
+                    ).findings()  # fmt: skip
                     committed, high = stint, kept
                 elif committed is not None and log is not None and former is not None:
                     self._is_complete(name, known, stint, start, high)
@@ -353,25 +345,6 @@ class Watermarks:
 
     def _unseen(self, known: Epochs) -> list[int]:
         return sorted(e for e, v in known.elections.items() if v.state.leader not in (None, *self._brokers))
-
-    def _loss(
-        self,
-        name: str,
-        known: Epochs,
-        views: dict[int, BrokerView],
-        earlier: list[Stint],
-        stint: Stint,
-        committed: Stint,
-        gone: tuple[int, int],
-    ) -> Iterator[Finding]:
-        """The findings about a loss: the leader of ``stint`` starts without the offsets ``gone`` (from, to)."""
-        assert stint.start is not None
-        again = bool(earlier) and earlier[-1].epoch == stint.epoch
-        version = None if again else known.elections.get(stint.epoch)
-        loss = Loss(
-            name, views, earlier, stint, stint.start, committed, *gone, version, self._utc, self._named
-        )  # fmt: skip
-        return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
         """The findings about a follower: it was in ISR or ELR although its LEO was below a committed offset."""

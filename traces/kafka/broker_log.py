@@ -27,7 +27,7 @@ from highwater.traces.reading import (
 class BrokerEvent:
     """An event from one line of a broker's log; ``partition`` is -1 if the event is not about one partition.
 
-    ``time_ms`` is in ms since the epoch: in UTC if the reader was given the log's lead over UTC, else in local time.
+    ``time_ms`` is the local time as if it were UTC, in ms since the epoch.
     """
 
     path: Path
@@ -217,8 +217,8 @@ class RegistrationFailed(BrokerEvent):
 # The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
 # only if the logger ``kafka.cluster.Partition`` is at DEBUG. Other lines, and those of stack traces, are skipped.
 #
-# The date has no time zone. ``BrokerEvent.time_ms`` is the local time counted as UTC, minus ``utc_offset_ms``.
-# ``UtcOffset`` finds the offset from changes whose time is in the metadata log.
+# The date has no time zone. ``BrokerEvent.time_ms`` is the local time counted as UTC. ``UtcOffset`` finds the offset
+# from changes whose time is in the metadata log.
 
 MAX_MEMBERS = 1000
 """A line that lists more ISR members is refused."""
@@ -458,15 +458,14 @@ _REMOVED = re.compile(
 _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 
 
-def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
+def read_broker_log(path: Path) -> Iterator[BrokerEvent]:
     """Read the events of a broker's log, plain or compressed, in the order of its lines.
 
-    ``utc_offset_ms`` is the lead of the log's local time over UTC. An incomplete last line is skipped. Raises
-    TraceError if the file cannot be read, is a damaged gzip file, or has a line longer than
-    ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number or time.
+    An incomplete last line is skipped. Raises TraceError if the file cannot be read, is a damaged gzip file, or has a
+    line longer than ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number or time.
     """
     with Source(path) as source:
-        log = BrokerLog(path, utc_offset_ms)
+        log = BrokerLog(path)
         for line in split(source):
             yield from log.take(line)
 
@@ -474,8 +473,8 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
 class BrokerLog:
     """Reads a broker's log line by line, like ``read_broker_log``."""
 
-    def __init__(self, path: Path, utc_offset_ms: int = 0) -> None:
-        self.path, self._utc_offset_ms = path, utc_offset_ms
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._number = 0
         self._broker: int | None = None
 
@@ -491,7 +490,7 @@ class BrokerLog:
         if self._broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
             self._broker = int(said[1])
         if name == "kafka.server.ReplicaFetcherManager":
-            yield from _fetchers_removed(path, number, head, self._utc_offset_ms, line)
+            yield from _fetchers_removed(path, number, head, line)
             return
         kinds = _KINDS.get(name)
         if kinds is None:
@@ -502,18 +501,16 @@ class BrokerLog:
                 continue
             match = expression.match(text)
             if match is not None and (self._broker is not None or "broker" in match.groupdict()):
-                time_ms = _time(path, number, head) - self._utc_offset_ms
+                time_ms = _time(path, number, head)
                 yield read(_Line(path, number, time_ms, self._broker, match))
             break
 
 
-def _fetchers_removed(
-    path: Path, number: int, head: re.Match[bytes], utc_offset_ms: int, line: bytes
-) -> Iterator[BrokerEvent]:
+def _fetchers_removed(path: Path, number: int, head: re.Match[bytes], line: bytes) -> Iterator[BrokerEvent]:
     match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
     if match is None:
         return
-    time_ms = _time(path, number, head) - utc_offset_ms
+    time_ms = _time(path, number, head)
     for part in match[2].split(","):
         if named := _NAME.fullmatch(part.strip()):
             broker, partition = int(match[1]), int(named[2])

@@ -61,11 +61,11 @@ class Verdicts:
         """
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
-        is_reliable = self.is_reliable(line, partition)
+        is_reliable = self.note_reliable(line, partition)
         self.report.add(Unexplained(position, round(line.ended), partition, {}, (candidate,), is_reliable))
 
-    def is_reliable(self, line: RequestLine, partition: str | None) -> bool:
-        """True if no gap in the input concerns the partition. Call it once for each reported line and violation."""
+    def note_reliable(self, line: RequestLine, partition: str | None) -> bool:
+        """Return, and count in ``reliable``, that no gap in the input concerns the partition of a reported line."""
         found = not self.report.is_doubted(partition)
         self.reliable[str(line.path)] += found
         return found
@@ -332,15 +332,7 @@ class Context:
     ) -> None:
         """Report the violation of a property by a message."""
         position = {"file": str(line.path), "line": line.line}
-        said = (
-            rule,
-            promise.name,
-            partition,
-            position,
-            round(line.ended),
-            summary,
-            at_risk,
-            RULEBOOK.origin(rule),
-        )
-        is_reliable = self.verdicts.is_reliable(line, partition)
+        kip = RULEBOOK.origin(rule)
+        said = rule, promise.name, partition, position, round(line.ended), summary, at_risk, kip
+        is_reliable = self.verdicts.note_reliable(line, partition)
         self.report.find(Finding(*said, certain, is_reliable, dict(facts or {})))

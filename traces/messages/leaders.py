@@ -104,7 +104,7 @@ class Acting:
         }
         self._stepper = Stepper(with_room(Replication, sizes, rules))
         self._at = self._stepper.at
-        self._template = list(self._stepper.encode(next(iter(self._stepper.protocol.initial()))))
+        self._template = list(self._stepper.initial)
         self._advance = self._stepper.function(_advanced_hwm)
         self.memo, self.settled_memo = Memo(), Memo()
 

@@ -225,22 +225,6 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 
 @dataclass(frozen=True)
-class PropertyGroup:
-    """The findings of one property: their number, and the first one (a certain one if there is any).
-
-    ``certain`` and ``reliable`` are True if at least one finding is.
-    """
-
-    rule: str
-    property: str
-    count: int
-    kip: str
-    first: Finding
-    certain: bool
-    reliable: bool = True
-
-
-@dataclass(frozen=True)
 class _Line:
     """A line of the summary, with its indent and its kind.
 
@@ -360,24 +344,15 @@ def _unreliable(report: Report) -> str:
     return f" ({which} not reliable: incomplete input)"
 
 
-def groups(report: Report) -> list[PropertyGroup]:
-    """The findings grouped by property: certain ones first, then by rule number."""
-    by_property: dict[str, list[Finding]] = {}
-    for found in report.findings:
-        by_property.setdefault(found.property, []).append(found)
-    made = [
-        PropertyGroup(
-            found[0].rule,
-            name,
-            report.findings_count.get(name, len(found)),
-            next((f.kip for f in found if f.kip), ""),
-            next((f for f in found if f.certain), found[0]),
-            any(f.certain for f in found),
-            any(f.reliable for f in found),
-        )
-        for name, found in by_property.items()
-    ]
-    return sorted(made, key=lambda g: (not g.certain, _natural(g.rule), g.property))
+def firsts(report: Report) -> list[Finding]:
+    """The first finding of each property, a certain and reliable one if there is any.
+
+    Certain ones come first, then they are ordered by rule number.
+    """
+    found: dict[str, Finding] = {}
+    for one in sorted(report.findings, key=lambda f: (not f.certain, not f.reliable)):
+        found.setdefault(one.property, one)
+    return sorted(found.values(), key=lambda f: (not f.certain, _natural(f.rule), f.property))
 
 
 def summary(report: Report) -> list[str]:
@@ -497,31 +472,34 @@ def _offline(report: Report) -> Iterator[_Line]:
 def _findings(report: Report) -> Iterator[_Line]:
     """The lines about violated properties. For a property outside incidents they show the first violation."""
     if report.incidents:
-        names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
+        names = [f"{printable(f.property, 60)} ({printable(f.rule, 20)})" for f in firsts(report)]
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
     in_incidents = {name for incident in report.incidents for name in incident.broken}
-    found = [g for g in groups(report) if g.property not in in_incidents]
+    found = [f for f in firsts(report) if f.property not in in_incidents]
     if not found:
         return
     yield _Line("violations", kind="head")
-    short = apart(str(g.first.position["file"]) for g in found if "file" in g.first.position)
-    for group in found[:_RULES]:
-        first = group.first
-        yield _Line(_named(group), 2, "bad" if group.certain else "maybe")
+    short = apart(str(f.position["file"]) for f in found if "file" in f.position)
+    counts = [report.findings_count.get(f.property, 1) for f in found]
+    for first, number in zip(found[:_RULES], counts, strict=False):
+        yield _Line(_named(first, number), 2, "bad" if first.certain else "maybe")
         place = [printable(first.partition, _NAME)] if first.partition is not None else []
         yield _Line(", ".join([*place, _position(first.position, short), utc(first.time)]), 4)
-        yield from (_Line(text, 4) for text in _about(group))
+        if first.summary:
+            yield _Line(printable(first.summary, _SENTENCE), 4)
+        if first.at_risk:
+            yield _Line(f"at risk: {printable(first.at_risk, _SENTENCE)}", 4)
     if len(found) > _RULES:
-        more = _more(max(g.count for g in found))
-        yield _Line(f"and {len(found) - _RULES} more properties; {more}", 2, "quiet")
-    elif sum(g.count for g in found) > len(found):
-        yield _Line(f"the first of each property; {_more(max(g.count for g in found))}", 2, "quiet")
+        yield _Line(f"and {len(found) - _RULES} more properties; {_more(max(counts))}", 2, "quiet")
+    elif sum(counts) > len(found):
+        yield _Line(f"the first of each property; {_more(max(counts))}", 2, "quiet")
 
 
-def _named(group: PropertyGroup) -> str:
-    said = f"{printable(group.rule, 20)} {printable(group.property, 60)}{_restrictions(group)}"
-    said += f" ({printable(group.kip, 40)})" if group.kip else ""
-    return said + (f": {group.count:,}, the first" if group.count > 1 else "")
+def _named(first: Finding, number: int) -> str:
+    limits = ", ".join(["possible"] * (not first.certain) + ["not reliable"] * (not first.reliable))
+    said = f"{printable(first.rule, 20)} {printable(first.property, 60)}" + (f" ({limits})" if limits else "")
+    said += f" ({printable(first.kip, 40)})" if first.kip else ""
+    return said + (f": {number:,}, the first" if number > 1 else "")
 
 
 def _caveats(report: Report) -> Iterator[_Line]:
@@ -639,19 +617,6 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
     ]
     told = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
     yield from (_Line(text, 4) for text in told)
-
-
-def _restrictions(group: PropertyGroup) -> str:
-    said = [] if group.certain else ["possible"]
-    said += [] if group.reliable else ["not reliable"]
-    return f" ({', '.join(said)})" if said else ""
-
-
-def _about(group: PropertyGroup) -> Iterator[str]:
-    if group.first.summary:
-        yield printable(group.first.summary, _SENTENCE)
-    if group.first.at_risk:
-        yield f"at risk: {printable(group.first.at_risk, _SENTENCE)}"
 
 
 def _more(count: int) -> str:

@@ -60,7 +60,8 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         "initial": [list(state) for state in model.initial],
         "nodes": [[n.op, [numbers[a.id] for a in n.args], n.value, n.sort, n.low, n.high] for n in nodes],
         "actions": {
-            a.name: {"says": a.says, "source": a.source, "meaning": a.meaning} for a in model.actions
+            a.name: {"says": a.says, "source": a.source, "meaning": a.meaning, "domains": dict(a.domains)}
+            for a in model.actions
         },
         "instances": [
             {

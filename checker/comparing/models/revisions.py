@@ -182,7 +182,7 @@ class RestoredModel(Model):
         inputs = [scalars[i] for scalars in (self.inputs, self.after) for i in order]
         nodes = _nodes(image["nodes"], inputs)
         self.actions = [
-            Action(name, _documented(a["meaning"]), {}, a["source"], None, a["says"])
+            Action(name, _documented(a["meaning"]), a["domains"], a["source"], None, a["says"])
             for name, a in image["actions"].items()
         ]
         actions = {a.name: a for a in self.actions}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.liveness import Case, FairGroup, Kind, TracedLiveness
-from highwater.model.language.model import Model
 
 
 class NotViolatedError(RuntimeError):
@@ -32,7 +31,6 @@ class Confirmed:
 
 
 def confirm(
-    model: Model,
     interpreter: Interpreter,
     prop: TracedLiveness,
     states: Sequence[Scalars],

@@ -61,10 +61,18 @@ class DataFile:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))
         offset = self.size
-        _write(self._file.fileno(), data, offset)
+        self.write(data, offset)
         self.size += len(data)
         self.checksum = checksum(data, self.checksum)
         return offset
+
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write bytes at an offset, without counting them in ``size`` and ``checksum``."""
+        _write(self._file.fileno(), data, offset)
+
+    def clear(self) -> None:
+        """Make the file empty."""
+        os.ftruncate(self._file.fileno(), 0)
 
     def read(self, array: Array, offset: int) -> None:
         """Fill an array with the file's content at an offset in bytes."""
@@ -95,40 +103,6 @@ class DataFile:
 
 NewFile = Callable[[str], DataFile]
 """Creates a new file. The argument is the kind of the file's content, which begins the file's name."""
-
-
-class Scratch:
-    """An unnamed temporary file, created at the first write. A write can be at any offset."""
-
-    def __init__(self, directory: str | None) -> None:
-        self._directory = directory
-        self._file: BinaryIO | None = None
-        self._lock = threading.Lock()
-
-    def write(self, array: Array, offset: int) -> None:
-        """Write an array at an offset in bytes. Raises OSError."""
-        with self._lock:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(  # noqa: SIM115
-                    prefix="highwater-", dir=self._directory, buffering=0
-                )
-        _write(self._file.fileno(), bytes_of(np.ascontiguousarray(array)), offset)
-
-    def read(self, array: Array, offset: int) -> None:
-        """Fill an array with the content at an offset in bytes. Raises OSError."""
-        assert self._file is not None
-        _read(self._file.fileno(), array, offset)
-
-    def clear(self) -> None:
-        """Make the file empty."""
-        if self._file is not None:
-            os.ftruncate(self._file.fileno(), 0)
-
-    def close(self) -> None:
-        """Remove the file. Errors are ignored: its content is no longer needed."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
 
 
 class SavedFile:
@@ -210,7 +184,7 @@ class Store:
         self._limit, self._directory = limit, directory
         self.bounded = bounded
         self._spare: list[Words] = []
-        self._source = Scratch(directory)
+        self._source: DataFile | None = None
         self._end = self._live = 0
         self._lock = threading.Lock()
         self._free: list[tuple[int, int]] = []
@@ -226,8 +200,12 @@ class Store:
                 return self._hold(array)
             offset = self._place(array.nbytes)
             self._live += array.nbytes
+            source = self._source
+        data = bytes_of(np.ascontiguousarray(array))
         try:
-            self._source.write(array, offset)
+            if source is None:
+                source = self._created()
+            source.write(data, offset)
         except OSError as wrong:
             if self.bounded:
                 raise
@@ -235,9 +213,13 @@ class Store:
                 self._live -= array.nbytes
                 self.failure = not_written(wrong, self._directory)
                 return self._hold(array)
-        return KeptArray(
-            array.shape, None, offset, self._source, checksum(bytes_of(np.ascontiguousarray(array)))
-        )
+        return KeptArray(array.shape, None, offset, source, checksum(data))
+
+    def _created(self) -> DataFile:
+        with self._lock:
+            if self._source is None:
+                self._source = DataFile.unnamed(self._directory)
+            return self._source
 
     def _hold(self, array: Words) -> KeptArray:
         self.memory_bytes += array.nbytes
@@ -304,12 +286,14 @@ class Store:
 
     def clear(self) -> None:
         """Forget all arrays in the file, and truncate the file."""
-        self._source.clear()
+        if self._source is not None:
+            self._source.clear()
         self._free, self._end, self._live = [], 0, 0
 
     def close(self) -> None:
         """Remove the file."""
-        self._source.close()
+        if self._source is not None:
+            self._source.close()
 
 
 @dataclass

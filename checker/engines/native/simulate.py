@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.base.problems import interruption
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.initial import initial_words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.worker import Worker
-from highwater.checker.engines.simulation import SimulationOptions, SimulationResult
+from highwater.checker.engines.simulation import SimulationOptions, SimulationResult, in_rounds
 from highwater.checker.engines.state_graph import Words
-from highwater.checker.scenarios.search import DEADLOCK, Progress, ProgressCallback, ViolatingRun
+from highwater.checker.scenarios.search import DEADLOCK, ProgressCallback, ViolatingRun
 from highwater.model.language.model import Model
 
 _ROUND = 1024
@@ -56,28 +55,17 @@ def simulate(
     workers = [program.worker() for _ in range(count)]
     result.actions = dict.fromkeys((a.name for a in model.actions), 0)
     initial: Words = initial_words(model, program.layout)
-    started = time.perf_counter()
+    with ThreadPoolExecutor(count) as pool:
 
-    def interrupt() -> None:
-        result.stopped_by = "interrupted"
-
-    with interruption(interrupt), ThreadPoolExecutor(count) as pool:
-        while result.walks < options.walks and result.stopped_by is None:
-            numbers = range(result.walks, min(result.walks + _ROUND, options.walks))
+        def take(numbers: range) -> None:
             parts = [numbers[i::count] for i in range(count)]
             futures = [
                 pool.submit(_share, program, worker, initial, part, options)
                 for worker, part in zip(workers, parts, strict=True)
             ]
-            shares = [future.result() for future in futures]
-            _add(result, model, shares, len(numbers))
-            result.seconds = time.perf_counter() - started
-            if result.violations:
-                result.stopped_by = result.stopped_by or "violation"
-            elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
-                result.stopped_by = result.stopped_by or "seconds"
-            if progress:
-                progress(_progress(result, options))
+            _add(result, model, [future.result() for future in futures])
+
+        in_rounds(result, options, _ROUND, take, progress)
     _, result.cut, result.premises = program.totals(workers)
     return result
 
@@ -117,8 +105,7 @@ def _share(
     return share
 
 
-def _add(result: SimulationResult, model: Model, shares: list[_Share], walks: int) -> None:
-    result.walks += walks
+def _add(result: SimulationResult, model: Model, shares: list[_Share]) -> None:
     first: dict[str, tuple[int, ViolatingRun]] = {}
     for share in shares:
         result.generated_states += share.visited
@@ -129,11 +116,6 @@ def _add(result: SimulationResult, model: Model, shares: list[_Share], walks: in
             if name not in first or run[0] < first[name][0]:
                 first[name] = run
     result.violations += [run for _, run in sorted(first.values(), key=lambda r: r[0])]
-
-
-def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
-    states, left = result.generated_states, options.walks - result.walks
-    return Progress(result.depth, states, states, left, 0, 0, result.seconds)
 
 
 def _mix(value: int) -> int:

@@ -310,19 +310,10 @@ class ReplayTables:
 
     def add_change(self, change: PartitionChange) -> None:
         """Add a row for a change of a partition's state."""
-        self._parts["changes"].add(
-            {
-                "offset": change.position,
-                "time": change.time,
-                "topic": change.topic,
-                "partition": change.partition,
-                "cause": change.cause,
-                "min_isr": change.min_isr,
-                "unclean_election": change.unclean_election,
-                "before": _state(change.before),
-                "after": _state(change.after),
-            }
-        )
+        same = ("time", "topic", "partition", "cause", "min_isr", "unclean_election")
+        row: dict[str, Any] = {name: getattr(change, name) for name in same}
+        states = {"before": _state(change.before), "after": _state(change.after)}
+        self._parts["changes"].add({"offset": change.position, **row, **states})
 
     def add_line(self, line: Unexplained | Finding) -> None:
         """Add a row for a finding, or for a change that does not conform."""

@@ -7,17 +7,11 @@ has a time limit, a line has a largest length, and a process that does not end i
 from __future__ import annotations
 
 import json
-import os
-import selectors
-import signal
-import subprocess
-import threading
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
+from highwater.checker.base.json_process import JsonProcess
 from highwater.checker.testing.conformance.lockstep import Adapter, AdapterError, Outcome
 from highwater.traces.reading import printable
 
@@ -35,30 +29,14 @@ class PipeAdapter(Adapter):
     """
 
     def __init__(self, command: Sequence[str], *, timeout: float = 10.0, start_timeout: float = 60.0) -> None:
-        self.timeout, self._last_id, self._buffer = timeout, 0, b""
-        self._said: deque[str] = deque(maxlen=5)
+        self.timeout, self._last_id = timeout, 0
         self._broken: str | None = None
         if not command:
             raise AdapterError("there is no command to start")
         try:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,  # so that ``close`` also ends the command's child processes
-            )
+            self._process = JsonProcess(command, MAX_LINE)
         except OSError as wrong:
             raise AdapterError(f"{command[0]}: {wrong.strerror or wrong}") from None
-        assert self._process.stdin
-        assert self._process.stdout
-        assert self._process.stderr
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-        self._listener = threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
-        self._listener.start()
         try:
             hello = self._call("hello", {"version": VERSION}, start_timeout)
             if hello.get("version") != VERSION:
@@ -89,19 +67,8 @@ class PipeAdapter(Adapter):
 
     def close(self) -> None:
         """End the process: close its input, wait GRACE seconds, then kill it with all processes that it started."""
-        process = self._process
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-        try:
-            process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            self._listener.join(1)
+        self._broken = self._broken or "the adapter is closed"
+        self._process.close(GRACE)
 
     def __enter__(self) -> PipeAdapter:
         return self
@@ -114,9 +81,8 @@ class PipeAdapter(Adapter):
     def _call(self, call: str, fields: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Send a request and read its answer. After a failed exchange every call fails with the same message."""
         if self._broken is None:
-            deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
             try:
-                answer = self._exchange(call, fields, deadline)
+                answer = self._exchange(call, fields, self.timeout if timeout is None else timeout)
             except AdapterError as wrong:
                 self._broken = str(wrong)
         if self._broken is not None:
@@ -125,17 +91,26 @@ class PipeAdapter(Adapter):
             raise AdapterError(f"{call}: it failed: {printable(answer['failure'], 200)}")
         return answer
 
-    def _exchange(self, call: str, fields: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    def _exchange(self, call: str, fields: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         self._last_id += 1
-        line = json.dumps({"id": self._last_id, "call": call, **fields}).encode() + b"\n"
-        if len(line) > MAX_LINE:
+        line = json.dumps({"id": self._last_id, "call": call, **fields}).encode()
+        if len(line) >= MAX_LINE:
             raise AdapterError(f"{call}: the request is longer than {MAX_LINE} bytes")
-        self._send(line, call, deadline)
-        raw = self._receive(call, deadline)
+        self._process.send(line)
+        try:
+            raw = self._process.receive(timeout)
+        except TimeoutError:
+            raise AdapterError(f"{call}: no answer in time{self._heard()}") from None
+        if not raw:
+            status = self._process.status(1)
+            how = "its output" if status is None else f"with status {status}"
+            raise AdapterError(f"{call}: the process ended {how}{self._heard()}")
+        if len(raw) >= MAX_LINE:
+            raise AdapterError(f"{call}: the answer is longer than {MAX_LINE} bytes")
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError):
-            shown = printable(raw.decode(errors="replace"), 80)
+            shown = printable(raw.decode(errors="replace").rstrip(), 80)
             raise AdapterError(f"{call}: the answer is not JSON: {shown}") from None
         if not isinstance(answer, dict):
             raise AdapterError(f"{call}: the answer is not an object: {_short(answer)}")
@@ -143,57 +118,9 @@ class PipeAdapter(Adapter):
             raise AdapterError(f"{call}: the answer has id {answer.get('id')!r:.40}, not {self._last_id}")
         return answer
 
-    def _send(self, line: bytes, call: str, deadline: float) -> None:
-        while line:
-            self._wait(self._in, selectors.EVENT_WRITE, call, deadline)
-            try:
-                line = line[os.write(self._in, line) :]
-            except BlockingIOError:
-                continue
-            except (BrokenPipeError, ValueError):
-                raise self._ended(call) from None
-
-    def _receive(self, call: str, deadline: float) -> bytes:
-        while b"\n" not in self._buffer:
-            if len(self._buffer) >= MAX_LINE:
-                raise AdapterError(f"{call}: the answer is longer than {MAX_LINE} bytes")
-            self._wait(self._out, selectors.EVENT_READ, call, deadline)
-            try:
-                read = os.read(self._out, 1 << 16)
-            except BlockingIOError:
-                continue
-            if not read:
-                raise self._ended(call)
-            self._buffer += read
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        if len(line) >= MAX_LINE:
-            raise AdapterError(f"{call}: the answer is longer than {MAX_LINE} bytes")
-        return line
-
-    def _wait(self, descriptor: int, event: int, call: str, deadline: float) -> None:
-        if self._process.stdin is None or self._process.stdin.closed:
-            raise AdapterError(f"{call}: the adapter is closed")
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, event)
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                raise AdapterError(f"{call}: no answer in time{self._heard()}")
-
-    def _ended(self, call: str) -> AdapterError:
-        try:
-            status = f"with status {self._process.wait(1)}"
-        except subprocess.TimeoutExpired:
-            status = "its output"
-        return AdapterError(f"{call}: the process ended {status}{self._heard()}")
-
     def _heard(self) -> str:
-        time.sleep(0.05)  # until the process's last lines have been read
-        return f"; it said: {' / '.join(self._said)}" if self._said else ""
-
-    def _listen(self, stream: IO[bytes]) -> None:
-        """Read the process's standard error, so that it never blocks, and keep the last lines."""
-        with stream:
-            while line := stream.readline(1000):
-                self._said.append(printable(line.decode(errors="replace").strip(), 200))
+        said = [printable(line, 200) for line in self._process.said()[-5:]]
+        return f"; it said: {' / '.join(said)}" if said else ""
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:

@@ -13,8 +13,7 @@ except ModuleNotFoundError:
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize
 
 from highwater.checker.scenarios.request import Subject, asked
 from highwater.checker.testing.conformance.lockstep import (
@@ -24,74 +23,46 @@ from highwater.checker.testing.conformance.lockstep import (
     Mismatch,
     check_contract,
 )
-from highwater.checker.testing.machines import SETTINGS, Burst, Preferences, bursts, shrunk
-from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model
+from highwater.checker.testing.machines import BurstMachine, shrunk
 
 REFUSED_ONE_IN = 4
 """One in this number of drawn operations is an operation that the model refuses, if there is any."""
 
 
-@st.composite
-def _operations(draw: st.DrawFn) -> Burst:
-    running: ConformanceMachine = draw(st.runner())
-    taste, orders = draw(bursts)
-    return Burst(running.go(taste, orders))
-
-
-class ConformanceMachine(RuleBasedStateMachine):
+class ConformanceMachine(BurstMachine):
     """The base class of the machines that ``conformance_machine`` makes."""
 
-    model: ClassVar[Model]
     adapter: ClassVar[Adapter]
     contract: ClassVar[Contract]
-    interpreter: ClassVar[Interpreter]
-    preferences: ClassVar[Preferences]
     best: ClassVar[list[int] | None]
     """The operations of the shortest known mismatch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lockstep = self._new()
-        self.mismatch: Mismatch | None = None
 
     @initialize()
     def begin(self) -> None:
         """Reset the implementation at the start of a run."""
         self.lockstep.start()
 
-    @rule(take=_operations())
-    def operate(self, take: Burst) -> None:
-        """Raise the mismatch to which the drawn operations led, if any. They were carried out when they were drawn."""
+    def fail(self) -> None:
+        """Raise the mismatch of the run, shrunk."""
         __tracebackhide__ = True
-        if self.mismatch is not None:
-            raise self._shortest(self.mismatch).with_traceback(None)
+        raise self._shortest(self.failure).with_traceback(None)
 
-    def go(self, taste: int, orders: bytes) -> list[str]:
-        """Choose and carry out one operation for each of ``orders``, up to a mismatch. Returns the operations' names.
-
-        ``(taste, orders)`` is an element of ``bursts``: the taste weights the actions, and each order is a preference
-        over the operations.
-        """
-        called: list[str] = []
-        for order in filter(None, orders):
-            if self.mismatch is not None:
-                break
-            takes, refuses = self.lockstep.possible()
-            choice = refuses if refuses and (order % REFUSED_ONE_IN == 0 or not takes) else takes
-            if not choice:
-                break
-            by_action: dict[str, list[int]] = {}
-            for number in choice:
-                by_action.setdefault(self.model.instances[number].action.name, []).append(number)
-            action = self.preferences.action(taste, order, list(by_action))
-            number = self.preferences.instance(order, by_action[action])
-            called.append(str(self.model.instances[number]))
-            try:
-                self.lockstep.step(number)
-            except Mismatch as wrong:
-                self.mismatch = wrong
-        return called
+    def take(self, taste: int, order: int) -> int | None:
+        """Carry out the preferred operation."""
+        takes, refuses = self.lockstep.possible()
+        choice = refuses if refuses and (order % REFUSED_ONE_IN == 0 or not takes) else takes
+        if not choice:
+            return None
+        number = self.preferences.among(taste, order, self.by_action(choice))
+        try:
+            self.lockstep.step(number)
+        except Mismatch as wrong:
+            self.failure = wrong
+        return number
 
     @classmethod
     def _new(cls) -> Lockstep:
@@ -138,18 +109,5 @@ def conformance_machine(
     request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()
     check_contract(model, contract)
-    made: type[ConformanceMachine] = type(
-        "Conformance",
-        (ConformanceMachine,),
-        {
-            "__doc__": f"An implementation of {request.scenario.name}.",
-            "model": model,
-            "adapter": adapter,
-            "contract": contract,
-            "interpreter": Interpreter(model),
-            "preferences": Preferences(model),
-            "best": None,
-        },
-    )
-    made.TestCase.settings = SETTINGS
-    return made
+    doc = f"An implementation of {request.scenario.name}."
+    return ConformanceMachine.made("Conformance", doc, model, adapter=adapter, contract=contract, best=None)

@@ -187,26 +187,19 @@ class ControllerBase(Protocol):
     def initial(self) -> list[dict[str, Any]]:
         """One initial state: all brokers are up.
 
-        The brokers with the lowest ids are the replicas and the ISR, and broker 0 leads.
+        The brokers with the lowest ids are the replicas and the ISR, and broker 0 leads. A field that is not given is zero.
         """
         replicas = list(range(self.factor))
-        broker = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
-        partition = self.t.initial_partition(replicas, replicas)
         return [
             {
-                "registrations": [broker] * self.p.brokers,
-                "partition": partition,
+                "registrations": [{"registered": True}] * self.p.brokers,
+                "partition": self.t.initial_partition(replicas, replicas),
                 "min_insync_replicas": self.p.min_isr,
                 "unclean_election": self.p.unclean_election == 1,
-                "first_partition_replicas": 0,
                 "complete": replicas,
                 "diminished": self.p.min_isr > self.factor,
-                **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
                 **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
-                **({"needless": False} if self.p.judged_elections else {}),
-                **({"restarting": []} if self.p.failovers > 1 else {}),
                 **({"recovery_strategy": "BALANCED"} if self.has_strategy else {}),
-                **({"requested": None} if self.p.recovery_requests else {}),
             }
         ]
 

@@ -259,17 +259,9 @@ class ControllerTypes:
         """An initial partition as plain values; the first replica leads."""
         return {
             "replicas": replicas,
-            "adding": [],
-            "removing": [],
             "isr": isr,
-            "elr": [],
-            "last_known_elr": [],
-            "last_known_leader": None,
             "leader": replicas[0],
-            "leader_epoch": 0,
-            "partition_epoch": 0,
             "leader_recovery_state": "RECOVERED",
-            **({"offline": []} if self.on("offline_directory_check") else {}),
         }
 
     def acceptable(

@@ -131,7 +131,7 @@ class Topic(Controller):
         (one,) = super().initial()
         replicas = [(broker + 1) % self.p.brokers for broker in range(self.factor)]
         second = {**one, "partition": self.t.initial_partition(replicas, replicas), "complete": replicas}
-        return [{**one, "second": {name: second[name] for name in OWN if name in self.one.fields}}]
+        return [{**one, "second": {name: second[name] for name in OWN if name in second}}]
 
     @classmethod
     def actions(cls) -> list[Action]:

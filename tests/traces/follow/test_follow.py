@@ -21,7 +21,6 @@ from tests.traces.metadata import made_logs
 from tests.traces.metadata.made_logs import ON, Controller, beginning, change
 
 RECORDED = folder("traces/kafka-4.2/clusters")
-SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
 
 
 def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: bytes, tmp_path: Path) -> None:
@@ -266,16 +265,6 @@ def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
     cluster.follow()
     assert [n.kind for n in cluster.notices] == ["read again", "missed", "begun"]
     assert cluster.follower.counts.partitions["all"] == 2
-
-
-@needs("traces/kafka-4.2/clusters")
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.parts[-3])
-def test_a_recorded_snapshot_alone_conforms(path: Path, cluster: Cluster) -> None:
-    offset, epoch = map(int, path.stem.split("-"))
-    cluster.add_snapshot(offset, epoch, path.read_bytes())
-    assert cluster.follow() == []
-    assert [n.kind for n in cluster.notices] == ["begun"]
-    assert cluster.follower._report.unexplained_count == 0
 
 
 def test_a_follower_that_waits_for_the_directory_keeps_the_state_of_the_earlier_one(

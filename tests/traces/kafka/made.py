@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
 from highwater.traces.kafka.schemas import ArrayOf, Field, Schema, Type
-from highwater.traces.kafka.values import (
-    UnknownRecord,
-    control_type,
-    decode,
-    encode,
-)
-from highwater.traces.reading import TraceError
+from highwater.traces.kafka.values import UnknownRecord, control_type, decode, encode
 from tests import recordings
 from tests.generation.batches import control_batch, encode_batch
 from tests.generation.control import decode_control
@@ -105,10 +99,6 @@ def ids(schemas: tuple[Schema, ...]) -> list[str]:
 
 def batches_of(content: bytes, notes: list[str] | None = None, *, last: bool = True) -> list[RecordBatch]:
     return list(read_batches(Path("made.log"), BytesIO(content), notes, last=last))
-
-
-def check_shown(wrong: TraceError) -> None:
-    assert str(wrong).isprintable()
 
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"

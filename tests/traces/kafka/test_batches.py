@@ -27,7 +27,6 @@ def with_header(content: bytes, **fields: int) -> bytes:
         "magic": (">b", 16),
         "attributes": (">h", 21),
         "delta": (">i", 23),
-        "first": (">q", 27),
         "greatest": (">q", 35),
         "count": (">i", 57),
     }
@@ -100,13 +99,6 @@ def test_raw_snappy_is_read_too() -> None:
     plain = encode_batch(0, 1, TIME, [change(0), change(1)])
     squeezed = bytes(cramjam.snappy.compress_raw(plain[HEADER.size :]))
     assert batches_of(raw_batch(squeezed, 2, attributes=2))[0].values == [change(0), change(1)]
-
-
-def test_the_fast_path_and_the_other_one_agree() -> None:
-    values: list[bytes | None] = [b"q" * (7 * i % 300) for i in range(400)]
-    content = encode_batch(0, 1, TIME, values)
-    body = content[21:]
-    assert reading._read_usual(body, 40, 400) == reading._read_any(body, 40, 400).values == values
 
 
 def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dumps import read_dump
 from highwater.traces.kafka.metadata_log import recognise
-from highwater.traces.kafka.values import UnknownRecord, decode
+from highwater.traces.kafka.values import UnknownRecord, decode, partition_key
 from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, dump_of, segment, snapshot
@@ -63,10 +63,8 @@ def test_record_lines_without_their_metadata(path: Path) -> None:
         "| " + line[line.index("payload:") :] if line.startswith("| ") and "payload:" in line else line
         for line in LINES
     ]
-    assert [b.values for b in read(path, "".join(short))] == [b.values for b in read(path, TEXT)]
-    assert [list(b.offsets) for b in read(path, "".join(short))] == [
-        list(b.offsets) for b in read(path, TEXT)
-    ]
+    found, whole = read(path, "".join(short)), read(path, TEXT)
+    assert [(b.values, list(b.offsets)) for b in found] == [(b.values, list(b.offsets)) for b in whole]
 
 
 def test_several_segments_in_one_dump(path: Path) -> None:
@@ -99,6 +97,7 @@ def test_records_that_are_not_known(path: Path) -> None:
         (None, 1, "COMING_RECORD"),
         (None, 0, "Error at 3, skipping. Unknown metadata id 99"),
     ]
+    assert partition_key(found[0]) == partition_key(change(1)), "of a known type the partition is known"
     assert len(found) == 7
     assert notes == []
 
@@ -162,17 +161,14 @@ def test_a_batch_that_is_not_valid(path: Path) -> None:
         ("count: 1 ", "count: 2 ", 3, "count"),
         ("count: 3 ", "count: 2 ", 10, None),
         ("count: 3 ", "count: 99999999999999 ", 7, "count"),
-        ("lastOffset: 4", "lastOffset: 9223372036854775807", 7, "count"),
-        ("baseOffset: 2 lastOffset: 4", "baseOffset: -2 lastOffset: 4", 7, "baseOffset"),
         ("baseOffset: 2 lastOffset: 4", "baseOffset: 1" + "0" * 5000 + " lastOffset: 4", 7, "baseOffset"),
         ("partitionLeaderEpoch: 1", "partitionLeaderEpoch: x", 3, "partitionLeaderEpoch"),
         ("partitionLeaderEpoch: 1", "", 3, "partitionLeaderEpoch"),
         ("isControl: true", "isControl: 1", 3, "isControl"),
         ("offset: 3 ", "offset: 2 ", 9, "offset"),
         ("offset: 3 ", "offset: 9 ", 9, "offset"),
+        ("lastOffset: 4", "lastOffset: 9223372036854775807", 7, "count"),
         ('"isr":[1]', '"isr":[true]', 10, "payload.data.isr[0]"),
-        ('"isr":[1]', '"isr":[5000000000]', 10, "payload.data.isr[0]"),
-        ('"isr":[1]', '"isr":"a"', 10, "payload.data.isr"),
         ('"partitionId":1', '"partition":1', 6, "payload.data.partitionId"),
         ('"version":2', '"version":-1', 6, "payload.version"),
         ('"version":2', '"version":true', 6, "payload.version"),
@@ -180,12 +176,8 @@ def test_a_batch_that_is_not_valid(path: Path) -> None:
         ('"data":{', '"data":[{', 6, None),
         ("payload: {", "payload: x{", 6, "payload"),
         ("payload: {", "key: {", 6, None),
-        ("payload: {", "payload: " + '{"a":' * 5000, 6, None),
-        ("offset: 3 CreateTime: ", "offset: 3 CreateTime: x", 9, None),
-        ("| offset: 3", "|| offset: 3", 9, None),
         ("| offset: 3", "x offset: 3", 9, None),
         ("controlType: LEADER_CHANGE(2)", "controlType: LEADER_CHANGE", 4, None),
-        ("controlType: LEADER_CHANGE(2)", "", 4, None),
     ],
 )
 def test_bad_lines_are_named(path: Path, old: str, new: str, line: int, field: str | None) -> None:

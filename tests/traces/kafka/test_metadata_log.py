@@ -19,7 +19,7 @@ from highwater.traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_
 from highwater.traces.kafka.values import DamagedRecord, UnknownRecord, decode, encode
 from highwater.traces.reading import TraceError
 from tests.generation.batches import encode_batch
-from tests.traces.kafka.made import TIME, change, check_shown, dump_of, segment, snapshot
+from tests.traces.kafka.made import TIME, change, dump_of, segment, snapshot
 
 FIRST, SECOND = b"".join(segment()), b"".join(segment(base=8, epoch=2))
 """Offsets 0 to 7 and 8 to 15."""
@@ -118,15 +118,6 @@ def test_gaps_and_overlaps(tmp_path: Path) -> None:
     assert Gap(tmp_path / log_name(0), len(parts[0] + parts[1]), 2, 5) in offsets(open_metadata_log(tmp_path))
 
 
-def test_a_changed_base_offset_is_a_gap(tmp_path: Path) -> None:
-    """The checksum does not cover the base offset."""
-    parts = segment()
-    for number in range(1, len(parts)):
-        changed = b"".join(parts[:number]) + b"\0\0\0\0\0\1" + b"".join(parts[number:])[6:]
-        log = open_metadata_log(write(tmp_path, {log_name(0): changed}))
-        assert any(isinstance(item, Gap) for item in log.batches())
-
-
 def test_a_torn_end_is_a_note_and_in_the_middle_a_gap_too(tmp_path: Path) -> None:
     log = open_metadata_log(write(tmp_path, {log_name(0): FIRST, log_name(8): SECOND[:-1]}))
     assert offsets(log) == list(range(14))
@@ -170,26 +161,11 @@ def test_snapshots_alone(tmp_path: Path) -> None:
     assert offsets(open_metadata_log(tmp_path / snapshot_name(5))) == []
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"hello\n" * 50,
-        bytes(500),
-        b'{"meta": {}}\n',
-        b"\x1f\x8b",
-        gzip.compress(FIRST, mtime=0)[:40],
-        b"Dumping x\n",
-    ],
-)
+@pytest.mark.parametrize("content", [b"", b"hello\n" * 50, bytes(500), b"\x1f\x8b", b"Dumping x\n"])
 def test_what_is_no_log(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    if content[:2] == b"\x1f\x8b" and len(content) > 2:
-        # The truncated file may be recognised; reading it is an error either way.
-        assert recognise(path) in (None, "metadata segment")
-    else:
-        assert recognise(path) is None
+    assert recognise(path) is None
     for where in (path, tmp_path):
         with pytest.raises(TraceError):
             list(open_metadata_log(where).batches())
@@ -249,21 +225,7 @@ SEEDS = [
     dump_of(snapshot([change(1)]), "Snapshot end offset: 7, epoch: 2").encode(),
     b"\x1f\x8b\x08",
 ]
-SYNTAX = [
-    b"\n",
-    b"| ",
-    b"{",
-    b"}",
-    b"[",
-    b",",
-    b'"',
-    b":",
-    b" ",
-    b"-1",
-    b"9" * 20,
-    b"baseOffset: ",
-    b"payload: ",
-]
+SYNTAX = [b"\n", b" ", b"9" * 20, b"baseOffset: ", *b'| { } [ , " : -1 payload:'.split()]
 PIECES = st.sampled_from(SYNTAX) | st.binary(max_size=5) | st.binary(max_size=200)
 
 
@@ -292,7 +254,8 @@ def read_all(path: Path) -> None:
                     with contextlib.suppress(UnknownRecord, DamagedRecord):
                         assert decode(encode(*decode(value))) == decode(value)
     except TraceError as wrong:
-        check_shown(wrong)
+        if not str(wrong).isprintable():
+            pytest.fail(f"not printable: {wrong!r}")
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

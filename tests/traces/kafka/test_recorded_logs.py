@@ -11,15 +11,11 @@ import pytest
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import open_metadata_log, recognise
 from highwater.traces.kafka.values import control_type
-from tests.generation.control import decode_control
 from tests.traces.kafka.made import (
     CLUSTERS_4_2,
-    NAMES,
-    NAMES_4_2,
     RECORDED,
     dump_of,
     needs_clusters,
-    needs_clusters_4_2,
     recorded_name,
 )
 
@@ -43,20 +39,6 @@ def test_the_records_are_those_of_kafka_s_own_dump(folder: Path) -> None:
         name, head = text.splitlines()[:2]
         made = dump_of(path.read_bytes(), head, name.removeprefix("Dumping "), shows_leader_change=shown)
         assert made == text
-
-
-def test_all_clusters_are_there() -> None:
-    assert len(NAMES) == 15
-
-
-@needs_clusters_4_2
-def test_all_clusters_of_4_2_are_there_with_what_is_new_in_them() -> None:
-    assert len(NAMES_4_2) == 21
-    text = b"".join(
-        gzip.decompress(dump.read_bytes()) for name in NAMES_4_2 for _, dump in files(CLUSTERS_4_2 / name)
-    )
-    for new in (b'"CLEAR_ELR_RECORD"', b'"eligible.leader.replicas.version"', b"LeaderChange: {"):
-        assert new in text
 
 
 def comparable(batches: list[RecordBatch], shows_leader_change: bool) -> list[tuple[Any, ...]]:
@@ -92,21 +74,6 @@ def test_a_log_and_its_dump_are_the_same(folder: Path) -> None:
     for a, b in zip(log.snapshots, dump.snapshots, strict=True):
         assert (a.end_offset, a.epoch) == (b.end_offset, b.epoch)
         assert comparable(list(a.batches()), shown) == comparable(list(b.batches()), shown)
-
-
-@each_cluster
-def test_a_snapshot_holds_what_is_below_its_end(folder: Path) -> None:
-    """A snapshot's header has the timestamp of its last record, the one before its end offset."""
-    log = open_metadata_log(folder / "__cluster_metadata-0")
-    times: dict[int, int] = {}
-    for item in log.batches():
-        assert len(item) == 2
-        times.update(dict.fromkeys(item[1].offsets, item[1].timestamp))
-    for snapshot in log.snapshots:
-        head = next(snapshot.batches())
-        record = decode_control(head.keys[0], head.values[0] or b"")
-        assert record.data["lastContainedLogTimestamp"] == times[snapshot.end_offset - 1]
-        assert head.leader_epoch == snapshot.epoch
 
 
 def test_files_are_recognised_by_content() -> None:

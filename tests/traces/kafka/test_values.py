@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from highwater.traces.kafka.values import (
     LATEST,
     TYPES,
     DamagedRecord,
+    MetadataRecord,
     UnknownRecord,
     api_key,
     control_key,
@@ -38,42 +40,32 @@ def test_the_tables_name_each_type_once() -> None:
         assert sorted(tags) == list(range(len(tags)))
 
 
-@pytest.mark.parametrize(("schema", "version"), versions(METADATA), ids=ids(METADATA))
+EVERY = (*METADATA, *CONTROL)
+
+
+@pytest.mark.parametrize(("schema", "version"), versions(EVERY), ids=ids(EVERY))
 def test_a_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
     @settings(max_examples=4, deadline=None)
     @given(structure(schema.fields, version))
     def check(data: dict[str, object]) -> None:
-        value = encode(schema.name, version, data)
-        record = decode(value)
+        read: Callable[[bytes], MetadataRecord] = decode
+        if schema in METADATA:
+            value = encode(schema.name, version, data)
+            assert api_key(value) == (schema.key, version)
+            with pytest.raises(DamagedRecord):
+                decode(value + b"\0")
+        else:
+            data["version"] = version
+            key, value = encode_control(schema.name, data)
+            assert (key, control_type(key)) == (control_key(schema.key), schema.key)
+            read = partial(decode_control, key)
+        record = read(value)
         assert record[:2] == (schema.name, version)
         # Comparing text also compares the field order.
         assert json.dumps(record.data) == json.dumps(data)
-        assert encode(*record) == value
-        assert api_key(value) == (schema.key, version)
         for end in range(len(value)):
             with pytest.raises(DamagedRecord):
-                decode(value[:end])
-        with pytest.raises(DamagedRecord):
-            decode(value + b"\0")
-
-    check()
-
-
-@pytest.mark.parametrize(("schema", "version"), versions(CONTROL), ids=ids(CONTROL))
-def test_a_control_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
-    @settings(max_examples=4, deadline=None)
-    @given(structure(schema.fields, version))
-    def check(data: dict[str, object]) -> None:
-        data["version"] = version
-        key, value = encode_control(schema.name, data)
-        assert key == control_key(schema.key)
-        assert control_type(key) == schema.key
-        record = decode_control(key, value)
-        assert record[:2] == (schema.name, version)
-        assert json.dumps(record.data) == json.dumps(data)
-        for end in range(len(value)):
-            with pytest.raises(DamagedRecord):
-                decode_control(key, value[:end])
+                read(value[:end])
 
     check()
 
@@ -163,9 +155,7 @@ def test_values_without_a_frame_are_damaged_records(value: bytes) -> None:
         decode(value)
 
 
-@pytest.mark.parametrize(
-    "length", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x7f", b"\xff\xff\x7f", b"\x80" * 9 + b"\x01"]
-)
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\x7f"])
 @pytest.mark.parametrize(
     "start",
     [
@@ -209,14 +199,6 @@ def test_a_changed_value_is_a_record_or_one_of_two_errors(
     assert decode(encode(*record)) == record
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=60), st.sampled_from(sorted(TYPES)), st.integers(0, 3))
-def test_random_bytes_behind_a_frame(content: bytes, key: int, version: int) -> None:
-    for value in (content, bytes((1, key, version)) + content):
-        with contextlib.suppress(UnknownRecord, DamagedRecord):
-            decode(value)
-
-
 GOOD = decode(change(3)).data
 
 
@@ -226,13 +208,9 @@ GOOD = decode(change(3)).data
         ("partitionId", None),
         ("partitionId", True),
         ("partitionId", 1 << 31),
-        ("partitionId", "1"),
         ("topicId", "short"),
-        ("topicId", "*" * 22),
-        ("topicId", 5),
         ("isr", 5),
         ("isr", [1, "2"]),
-        ("leader", []),
         ("added", 1),
     ],
 )

@@ -22,7 +22,7 @@ from tests.traces.metadata.made_logs import (
     setting,
     write,
 )
-from tests.traces.shares.test_shares import check_same, embedded
+from tests.traces.shares.test_shares import check_same
 
 START = len(beginning(*ON))
 INCARNATION = "AAAAAAAAAAAAAAAAAAAAEA"
@@ -116,6 +116,7 @@ def test_a_stray_entry_counts_for_the_first_partition(tmp_path: Path) -> None:
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of a batch is two records instead of ten thousand."""
+    assert follow.SPLIT == 10_000
     monkeypatch.setattr(follow, "SPLIT", 2)
 
 
@@ -162,32 +163,3 @@ def test_with_elr_off_an_incomplete_registration_removes_the_leader(tmp_path: Pa
     gone = [change(0, leader=-1), change(0, "u", leader=-1)]
     assert wrong(tmp_path, first, gone, NEXT, start=start) == []
     assert (3, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)
-
-
-def test_a_registration_is_incomplete_after_a_full_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All but five of the changes of a registration are written, in batches a hundredth as large as Kafka's."""
-    assert follow.SPLIT == 10_000
-    monkeypatch.setattr(follow, "SPLIT", 100)
-    count = follow.SPLIT + 5
-    start = beginning(*ON, min_isr="3")
-    start += [partition(number) for number in range(1, count)]
-    leaves = [change(n, isr=[0, 2], eligibleLeaderReplicas=[1]) for n in range(count)]
-    of_u = change(0, "u", isr=[0, 2], eligibleLeaderReplicas=[1])
-    fenced = [
-        leaves[: follow.SPLIT],
-        [*leaves[follow.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
-    ]
-    emptied = [change(n, eligibleLeaderReplicas=[]) for n in range(count)]
-    first, rest = (
-        emptied[: follow.SPLIT],
-        [*emptied[follow.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
-    )
-    for controller, is_explained in (((NEXT,), True), ((), False)):
-        epoch = len(start) + 2 * count + 2 - 5 + len(controller)
-        again = [*rest, registration(1, epoch, incarnationId=INCARNATION)]
-        path = write(tmp_path / str(is_explained), [*start, *fenced, first, *controller, again])
-        report = embedded(path)
-        assert isinstance(report, dict)
-        assert bool(report["unexplained"]) != is_explained

@@ -17,12 +17,11 @@ from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import PartitionChange, SettingInForce
-from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.generation import records, write_log
 from tests.slow import all_but
 from tests.traces.data_dumps import dump
-from tests.traces.kafka.made import BY_NAME, RECORDED, needs_clusters, needs_clusters_4_2, recorded_name
+from tests.traces.kafka.made import BY_NAME, needs_clusters, needs_clusters_4_2
 from tests.traces.metadata.made_logs import (
     TOPICS,
     beginning,
@@ -90,24 +89,6 @@ def check_same(log: Path) -> dict[str, Timeline]:
 )
 def test_the_timelines_of_recorded_clusters(name: str) -> None:
     assert check_same(BY_NAME[name] / PARTITION)
-
-
-@needs_clusters
-@pytest.mark.parametrize("folder", RECORDED[:2], ids=recorded_name)
-def test_the_page_of_a_cluster_with_brokers_logs(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of a long log, it shows only partitions that the report mentions."""
-    pages = []
-    full = replay(folder, timelines=True)
-    monkeypatch.setattr(replay_module, "SMALL", 0)
-    for report in (full, replay(folder, timelines=True)):
-        mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
-        report.timelines = {name: t for name, t in report.timelines.items() if name in mentioned}
-        report.seconds = 0
-        write_page([report], tmp_path / "page.html")
-        pages.append((tmp_path / "page.html").read_bytes())
-    assert pages[0] == pages[1]
 
 
 def test_the_timelines_of_a_generated_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

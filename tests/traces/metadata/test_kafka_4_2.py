@@ -120,19 +120,6 @@ def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
     assert missing[:2] == [(4, None), (4, "u-0")]
 
 
-def test_with_elr_off_a_clear_elr_record_is_doubted(tmp_path: Path) -> None:
-    """No controller writes the record, also if there is no ELR (K7)."""
-    report = replayed(tmp_path, [setting(MIN_ISR, "1"), clear()], start=beginning(*OFF))
-    assert [(d.kind, d.position["offset"], d.partitions) for d in report.doubts] == [
-        ("no rule", START_OFF + 1, ())
-    ]
-
-
-def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
-    values = (change(0, isr=[0, 1]), setting(MIN_ISR, "1"), change(0, isr=[0]))
-    assert wrong(tmp_path, *values, start=beginning(*OFF)) == []
-
-
 # --- brokers -------------------------------------------------------------------------------------------------
 
 

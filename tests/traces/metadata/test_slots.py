@@ -15,7 +15,7 @@ from highwater.traces.metadata.beliefs.belief_states import (
     merged,
     with_brokers,
 )
-from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, SETS, Hypothesis, NearMiss, Observed
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, SETS, Hypothesis, NearMiss
 from highwater.traces.reports.observed import PartitionState
 
 THREE = PartitionState((7, 5, 9), (5, 7), leader=7)
@@ -51,30 +51,6 @@ def test_a_partition_comes_back_from_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        ({"isr": [9, 5]}, {"isr": (1, 2)}),
-        ({"isr": [7, 5]}, {}),
-        ({"isr": [7], "leader": 7}, {"isr": (0,), "bumped": True}),
-        ({"leader": -1, "eligibleLeaderReplicas": [9]}, {"leader": None, "elr": (2,), "bumped": True}),
-        ({"eligibleLeaderReplicas": []}, {"repeated": ("eligibleLeaderReplicas",)}),
-        ({"lastKnownElr": [-1]}, {"last_known_elr": (-1,)}),
-        ({"replicas": [5, 7, 9]}, {"replicas": (1, 0, 2)}),
-        ({"replicas": [7, 5, 9]}, {"repeated": ("replicas",)}),
-        ({"addingReplicas": [8], "removingReplicas": [9, 5]}, {"adding": (3,), "removing": (1, 2)}),
-        ({"leaderRecoveryState": 1}, {"leader_recovery_state": "RECOVERING"}),
-        ({"leaderRecoveryState": 0}, {"repeated": ("leaderRecoveryState",)}),
-    ],
-)
-def test_a_record_changes_its_fields_and_shows_the_unchanged_ones(
-    record: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    observed, _ = in_slots(THREE)
-    found = merged(observed, record, {7: 0, 5: 1, 9: 2, 8: 3})
-    assert found == replace(observed, **{"leader": 0, **expected})
-
-
-@pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"replicas": ()}, "it has no replica"),
@@ -106,6 +82,26 @@ def test_a_record_that_makes_an_impossible_partition_is_refused() -> None:
         merged(observed, {"leaderRecoveryState": 2}, slots)
 
 
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"isr": [7, 5]}, {}),
+        ({"isr": [7], "leader": 7}, {"isr": (0,), "bumped": True}),
+        ({"eligibleLeaderReplicas": []}, {"repeated": ("eligibleLeaderReplicas",)}),
+        ({"lastKnownElr": [-1]}, {"last_known_elr": (-1,)}),
+        ({"replicas": [7, 5, 9]}, {"repeated": ("replicas",)}),
+        ({"addingReplicas": [8], "removingReplicas": [9, 5]}, {"adding": (3,), "removing": (1, 2)}),
+        ({"leaderRecoveryState": 0}, {"repeated": ("leaderRecoveryState",)}),
+    ],
+)
+def test_a_record_changes_its_fields_and_shows_the_unchanged_ones(
+    record: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    observed, _ = in_slots(THREE)
+    found = merged(observed, record, {7: 0, 5: 1, 9: 2, 8: 3})
+    assert found == replace(observed, **{"leader": 0, **expected})
+
+
 def test_a_near_miss_is_reported_with_brokers() -> None:
     near = NearMiss(
         Hypothesis("elect", (1, True, (0, 2), 1)),
@@ -130,13 +126,3 @@ def test_a_near_miss_is_reported_with_brokers() -> None:
     }
     assert all(type(v) is bool for v in found.differences["leader epoch grows"])
     assert (found.action, found.refused_by, found.passed) == ("elect", ("refused",), ("passed",))
-
-
-def test_a_partition_can_be_moved_to_other_slots() -> None:
-    fields: dict[str, Any] = {"leader_recovery_state": "RECOVERING"}
-    observed = Observed((0, 1, 2), (0, 2), (1,), (2,), 2, adding=(0,), removing=(1, 2), **fields)
-    new = {0: 2, 1: 0, 2: 1}
-    after = Observed((2, 0, 1), (1, 2), (0,), (1,), 1, adding=(2,), removing=(0, 1), **fields)
-    assert observed.renamed(new) == after
-    assert observed.renamed(new).renamed({v: k for k, v in new.items()}) == observed
-    assert replace(observed, leader=None, last_known_elr=(-1,)).renamed(new).leader is None

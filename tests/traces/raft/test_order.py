@@ -84,16 +84,6 @@ def test_a_process_that_starts_knows_of_no_request() -> None:
     assert exchanges[2:] == [None] * 4
 
 
-def test_a_received_request_is_matched_with_the_retry_not_the_failed_one() -> None:
-    found = ordered(
-        at(1, 0, Sent(A, 7, 2)), at(1, 1, GotAnswer(ANSWER, 7, 2, failed=True)), at(1, 2, Sent(A, 8, 2)),
-        at(2, 3, Received(A, 1, 18)),
-    )  # fmt: skip
-    assert found[0][1] is not None
-    assert found[0][1].is_lost
-    assert found[-1][1] is found[2][1]
-
-
 def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_events, "MAX_OPEN", 2)
     found = ordered(*(at(1, n, Sent(A, n, 2)) for n in range(3)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from highwater.traces.replay import replay
@@ -83,3 +84,31 @@ def said(report: Report) -> list[str]:
 def told(directory: Path, happens: Callable[[Small], None], **cluster: object) -> list[str]:
     """The result of ``said`` for a small cluster after ``happens``."""
     return said(report_of(directory, happens, **cluster))  # type: ignore[arg-type]
+
+
+Test = Callable[[Path], None]
+
+
+def conforms(**cluster: object) -> Callable[[Callable[[Small], None]], Test]:
+    """Make a test of what happens in a small cluster: the replay says nothing of it."""
+
+    def test_of(happens: Callable[[Small], None]) -> Test:
+        def test(tmp_path: Path) -> None:
+            assert told(tmp_path, happens, **cluster) == []
+
+        return test
+
+    return test_of
+
+
+def limit(allowed: int, expected: list[str], **cluster: object) -> Callable[[Callable[..., None]], Test]:
+    """Make a test of what happens after ``wait`` ms: ``allowed`` ms conform, one more is ``expected``."""
+
+    def test_of(happens: Callable[..., None]) -> Test:
+        def test(tmp_path: Path) -> None:
+            for wait, said in ((allowed, []), (allowed + 1, expected)):
+                assert told(tmp_path / str(wait), partial(happens, wait=wait), **cluster) == said
+
+        return test
+
+    return test_of

@@ -302,13 +302,8 @@ def test_a_proposal_that_is_forgotten_shows(tmp_path: Path) -> None:
 
 
 LIFE: dict[str, Any] = {
-    "fencings": 1,
-    "crashes": 1,
-    "losses": 1,
-    "shrinks": 2,
-    "elections": 1,
-    "controlled_shutdowns": 1,
-}
+    "fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1
+}  # fmt: skip
 
 
 SEEDS = all_but([str(n) for n in range(4)], [str(n) for n in range(104)], "a hundred more runs of the model")

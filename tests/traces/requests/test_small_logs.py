@@ -9,7 +9,7 @@ import pytest
 from highwater.traces.messages.answers import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
 from highwater.traces.messages.context import CLOCKS_MS, OWN_MS
 from tests.generation.requests import FIRST
-from tests.traces.requests.small import Small, report_of, said, told
+from tests.traces.requests.small import Small, conforms, limit, report_of, said, told
 
 ANSWERED, REFUSED = "answer_fetch", "refuse_fetch"
 OWN, CLOCKS = int(OWN_MS), int(CLOCKS_MS)
@@ -17,55 +17,34 @@ TOOK = 2
 """Default time from request to answer, in ms."""
 
 
-@pytest.mark.parametrize(
-    ("error", "wait", "expected"),
-    [
-        (NOT_LEADER, OWN + TOOK - 1, []),
-        (NOT_LEADER, OWN + TOOK, [REFUSED]),
-        (UNKNOWN_EPOCH, OWN + TOOK - 1, []),
-        (UNKNOWN_EPOCH, OWN + TOOK, [REFUSED]),
-        (FENCED_EPOCH, 1, [REFUSED]),
-    ],
-)
-def test_a_leader_does_not_refuse_an_epoch_that_it_answered_in(
-    error: int, wait: int, expected: list[str], tmp_path: Path
-) -> None:
+@limit(OWN + TOOK - 1, [REFUSED])
+def test_a_leader_does_not_deny_leading_in_an_epoch_that_it_answered_in(small: Small, wait: int) -> None:
     """B2: the leader may have refused an earlier fetch before it knew that it leads."""
-
-    def happens(small: Small) -> None:
-        small.follows()
-        small.fetch(3, -1, 0, wait, error=error)
-
-    assert told(tmp_path, happens) == expected
+    small.follows()
+    small.fetch(3, -1, 0, wait, error=NOT_LEADER)
 
 
-@pytest.mark.parametrize(("later", "expected"), [(CLOCKS, []), (CLOCKS + 1, [REFUSED])])
-def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(
-    later: int, expected: list[str], tmp_path: Path
-) -> None:
-    """B2: the next leader epoch begins ``later`` ms after the answer, by the controller's clock."""
-
-    def happens(small: Small) -> None:
-        small.follows()
-        small.fetch(3, -1, 0, error=FENCED_EPOCH)
-        small.made.now += later
-        small.change(leader=0)
-
-    assert told(tmp_path, happens) == expected
+@limit(OWN + TOOK - 1, [REFUSED])
+def test_a_leader_knows_an_epoch_that_it_answered_in(small: Small, wait: int) -> None:
+    small.follows()
+    small.fetch(3, -1, 0, wait, error=UNKNOWN_EPOCH)
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK - 1, []), (OWN + TOOK, [ANSWERED])])
-def test_an_hwm_is_not_below_the_offset_that_all_fetched_from(
-    wait: int, expected: list[str], tmp_path: Path
-) -> None:
+@limit(CLOCKS, [REFUSED])
+def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(small: Small, wait: int) -> None:
+    """B2: the next leader epoch begins ``wait`` ms after the answer, by the controller's clock."""
+    small.follows()
+    small.fetch(3, -1, 0, error=FENCED_EPOCH)
+    small.made.now += wait
+    small.change(leader=0)
+
+
+@limit(OWN + TOOK - 1, [ANSWERED])
+def test_an_hwm_is_not_below_the_offset_that_all_fetched_from(small: Small, wait: int) -> None:
     """B4: the follower has fetched from offset 3, then receives HWM 0."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(3, 0, 0)
-        small.fetch(3, 0, 0, wait)
-
-    assert told(tmp_path, happens) == expected
+    small.fetch(0, 0)
+    small.fetch(3, 0, 0)
+    small.fetch(3, 0, 0, wait)
 
 
 @pytest.mark.parametrize(("since", "expected"), [(None, []), (400, [ANSWERED])])
@@ -83,52 +62,39 @@ def test_a_parked_answer_has_the_hwm_that_its_fetch_advanced(
     assert told(tmp_path, happens, replicas=(0, 1, 2)) == expected
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK, []), (OWN + TOOK + 1, ["B4"])])
-def test_a_fetch_that_came_later_does_not_explain_an_hwm(
-    wait: int, expected: list[str], tmp_path: Path
-) -> None:
+@limit(OWN + TOOK, ["B4"], replicas=(0, 1, 2))
+def test_a_fetch_that_came_later_does_not_explain_an_hwm(small: Small, wait: int) -> None:
     """B4: an answer has HWM 3 while member 2 is at 0; ``wait`` decides if its next fetch came earlier."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(0, 0, f=2)
-        small.fetch(3, 3, 0)
-        small.fetch(3, 3, 0, wait, f=2)
-
-    assert told(tmp_path, happens, replicas=(0, 1, 2)) == expected
+    small.fetch(0, 0)
+    small.fetch(0, 0, f=2)
+    small.fetch(3, 3, 0)
+    small.fetch(3, 3, 0, wait, f=2)
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(CLOCKS - 4, []), (CLOCKS - 3, [ANSWERED])])
+@limit(CLOCKS - 4, [ANSWERED], min_isr=2, isr=(0,))
 def test_a_leader_may_use_the_previous_isr_until_it_certainly_knows_the_new_one(
-    wait: int, expected: list[str], tmp_path: Path
+    small: Small, wait: int
 ) -> None:
     """966.1: broker 1 rejoins the ISR; the leader's heartbeat, 3 ms before the next fetch, confirms it."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(3, 0, 0)
-        small.made.now += 1000
-        small.change(isr=[0, 1])
-        small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
-        small.fetch(3, 0, 0, 1)
-        small.fetch(3, 0, 0, wait)
-
-    assert told(tmp_path, happens, min_isr=2, isr=(0,)) == expected
+    small.fetch(0, 0)
+    small.fetch(3, 0, 0)
+    small.made.now += 1000
+    small.change(isr=[0, 1])
+    small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
+    small.fetch(3, 0, 0, 1)
+    small.fetch(3, 0, 0, wait)
 
 
-def test_a_fetch_that_arrived_before_a_write_may_be_logged_after_it(tmp_path: Path) -> None:
+@conforms(replicas=(0, 1, 2))
+def test_a_fetch_that_arrived_before_a_write_may_be_logged_after_it(small: Small) -> None:
     """B4: a fetch that arrived before the write is logged after it, with the older HWM."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(0, 0, f=2)
-        small.fetch(3, 0, 0, f=2)
-        small.fetch(3, 0, 0, 500)
-        small.made.now += OWN // 2
-        small.made.produce(0, 3, acks=1)
-        small.fetch(3, 0, 0, 2 * OWN, f=2, since=2 * OWN + TOOK)
-
-    assert told(tmp_path, happens, replicas=(0, 1, 2)) == []
+    small.fetch(0, 0)
+    small.fetch(0, 0, f=2)
+    small.fetch(3, 0, 0, f=2)
+    small.fetch(3, 0, 0, 500)
+    small.made.now += OWN // 2
+    small.made.produce(0, 3, acks=1)
+    small.fetch(3, 0, 0, 2 * OWN, f=2, since=2 * OWN + TOOK)
 
 
 def test_a_refused_proposal_does_not_set_the_time_zone(tmp_path: Path) -> None:
@@ -162,23 +128,17 @@ def test_a_change_whose_proposal_has_no_line_is_guessed(tmp_path: Path) -> None:
     assert report.figures["messages guessed: an AlterPartition whose line is missing"] == 1
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(CLOCKS, []), (CLOCKS + 1, ["903.3"])])
-def test_a_member_is_proposed_with_an_epoch_that_it_fetched_with(
-    wait: int, expected: list[str], tmp_path: Path
-) -> None:
+@limit(CLOCKS, ["903.3"], replicas=(0, 1, 2), isr=(0, 1))
+def test_a_member_is_proposed_with_an_epoch_that_it_fetched_with(small: Small, wait: int) -> None:
     """903.3: the proposal names broker 2's new epoch ``wait`` ms before the first fetch with it."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(0, 0, f=2)
-        small.made.now += 1000
-        small.epochs[2] = small.made.register(2)
-        small.made.now += 1000
-        small.change(isr=[0, 1, 2])
-        small.alter((0, 0, [0, 1, 2], 1), (0, 1, 2))
-        small.fetch(0, 0, 70, wait, f=2)
-
-    assert told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1)) == expected
+    small.fetch(0, 0)
+    small.fetch(0, 0, f=2)
+    small.made.now += 1000
+    small.epochs[2] = small.made.register(2)
+    small.made.now += 1000
+    small.change(isr=[0, 1, 2])
+    small.alter((0, 0, [0, 1, 2], 1), (0, 1, 2))
+    small.fetch(0, 0, 70, wait, f=2)
 
 
 def test_a_partition_that_a_topic_does_not_have_is_outside(tmp_path: Path) -> None:

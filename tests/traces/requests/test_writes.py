@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.requests.small import Small, report_of, said, told
+from tests.traces.requests.small import Small, conforms, limit, report_of, said, told
 
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
 REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"
@@ -34,59 +34,39 @@ def test_a_broker_that_does_not_lead_writes_nothing(
     assert figure is None or report.figures[f"messages {figure}"] >= 1
 
 
-def denied(small: Small, wait: int = 500) -> None:
+@limit(101, [REFUSED])
+def test_a_leader_does_not_answer_that_it_is_no_leader(small: Small, wait: int) -> None:
+    """Up to 101 ms after the leader's answer, the error is allowed: the write may have come earlier."""
+    small.follows()
     small.made.now += wait
     small.made.produce(0, -1, error=NOT_LEADER)
 
 
-@pytest.mark.parametrize(("wait", "expected"), [(500, [REFUSED]), (102, [REFUSED]), (101, [])])
-def test_a_leader_does_not_answer_that_it_is_no_leader(
-    wait: int, expected: list[str], tmp_path: Path
-) -> None:
-    """Up to 101 ms after the leader's answer, the error is allowed: the write may have come earlier."""
-
-    def happens(small: Small) -> None:
-        small.follows()
-        denied(small, wait)
-
-    assert told(tmp_path, happens) == expected
+@limit(250, [REFUSED])
+def test_a_leader_may_deny_leading_once_its_epoch_has_ended(small: Small, wait: int) -> None:
+    """The next leader epoch begins ``wait`` ms after the answer, by the controller's clock."""
+    small.follows()
+    small.made.now += 500
+    small.made.produce(0, -1, error=NOT_LEADER)
+    small.made.now += wait
+    small.change(leader=1)
 
 
-@pytest.mark.parametrize(("later", "expected"), [(100, []), (1000, [REFUSED])])
-def test_a_leader_may_deny_leading_once_its_epoch_has_ended(
-    later: int, expected: list[str], tmp_path: Path
-) -> None:
-    """The next leader epoch begins ``later`` ms after the answer, by the controller's clock."""
-
-    def happens(small: Small) -> None:
-        small.follows()
-        denied(small)
-        small.made.now += later
-        small.change(leader=1)
-
-    assert told(tmp_path, happens) == expected
-
-
-def test_a_leader_may_deny_leading_to_a_write_from_before(tmp_path: Path) -> None:
+@conforms()
+def test_a_leader_may_deny_leading_to_a_write_from_before(small: Small) -> None:
     """The write arrived 500 ms ago, before the first fetch was answered."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.made.now += 100
-        small.made.produce(0, -1, error=NOT_LEADER, took=500)
-
-    assert told(tmp_path, happens) == []
+    small.fetch(0, 0)
+    small.made.now += 100
+    small.made.produce(0, -1, error=NOT_LEADER, took=500)
 
 
-def test_a_denied_write_with_an_offset_is_in_the_log(tmp_path: Path) -> None:
-    def happens(small: Small) -> None:
-        small.follows(2)
-        small.change(leader=1)
-        small.made.produce(0, 2, error=NOT_LEADER)
-        small.fetch(2, 1)
-        small.made.produce(0, 3, acks=1)
-
-    assert told(tmp_path, happens) == []
+@conforms()
+def test_a_denied_write_with_an_offset_is_in_the_log(small: Small) -> None:
+    small.follows(2)
+    small.change(leader=1)
+    small.made.produce(0, 2, error=NOT_LEADER)
+    small.fetch(2, 1)
+    small.made.produce(0, 3, acks=1)
 
 
 @pytest.mark.parametrize(

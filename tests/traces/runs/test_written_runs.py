@@ -14,7 +14,7 @@ from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import is_run_trace, replay_run, write_run
 from tests.checker.schema import problems
-from tests.slow import slow
+from tests.slow import all_but
 from tests.traces.runs.made import (
     counterexample_of,
     model_of,
@@ -184,14 +184,16 @@ def test_a_replay_that_is_interrupted_says_so(tmp_path: Path) -> None:
     assert (report.interrupted, report.operations) == (True, 100)
 
 
-COUNTEREXAMPLES = (
-    "replication/defect-late-fetch",
-    "replication/defect-elr-after-election",
-    "truncation/kip-101",
-)
+DEFECTS = [
+    name for name in scenario_files()
+    if "/defect-" in name and {i.name for i in request_of(name).scenario.definition.invariants}
+    & set(request_of(name).scenario.expectation.violated)
+]  # fmt: skip
+"""The scenarios that promise a violation, except of liveness: its counterexample is a loop."""
+QUICK = ("replication/defect-late-fetch", "replication/defect-elr-after-election")
 
 
-@pytest.mark.parametrize("scenario", COUNTEREXAMPLES)
+@pytest.mark.parametrize("scenario", all_but(QUICK, DEFECTS, "a search for each; the fast test has two"))
 @whole_or_changes
 def test_a_counterexample_is_the_same_violation(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = counterexample_of(scenario, whole)
@@ -201,18 +203,7 @@ def test_a_counterexample_is_the_same_violation(scenario: str, whole: Any, tmp_p
     (finding,) = [f for f in report.findings if f.property == promised]
     assert finding.position == {"line": len(lines), "step": len(lines) - 2}
     assert finding.certain
-    assert finding.rule == model_of(scenario).property(promised).invariant.source
-
-
-@slow("the counterexample of each defect; the fast test has three")
-@pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
-def test_every_counterexample_is_the_same_violation(scenario: str, tmp_path: Path) -> None:
-    found = request_of(scenario).scenario
-    if not {i.name for i in found.definition.invariants} & set(found.expectation.violated):
-        pytest.skip("the scenario promises no violation, or one of liveness, whose counterexample is a loop")
-    report = replayed(tmp_path, counterexample_of(scenario))
-    assert not report.unexplained
-    assert violation_of(scenario).property in report.findings_count
+    assert finding.rule == model_of(scenario).stated(promised).source
 
 
 def test_a_violation_in_some_of_the_states_is_uncertain(tmp_path: Path) -> None:

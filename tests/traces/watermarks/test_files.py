@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.brokers.broker_view import BrokerView
-from highwater.traces.kafka.broker_log import HwmMoved
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     LOST,
@@ -51,11 +49,3 @@ def test_a_partition_that_the_metadata_log_does_not_know(made: Made) -> None:
     found = made.findings()
     assert [f.property for f in found] == [LOST]
     assert found[0].position["file"].endswith("2-state-change.log")
-
-
-def test_many_moves_need_little_memory() -> None:
-    view = BrokerView(0, lambda epoch: (2, 3))
-    for i in range(20_000):
-        view.take(HwmMoved(Path("x"), i, i, 0, "t1", 0, i, i + 1))
-    assert not view.seen
-    assert not view.stints

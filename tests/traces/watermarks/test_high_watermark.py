@@ -22,11 +22,6 @@ def test_lines_that_threads_swapped_are_no_move_back(made: Made) -> None:
     assert made.findings() == []
 
 
-def test_the_hwm_moves_back_in_one_line(made: Made) -> None:
-    made.hwm(0, 10, 9)
-    assert made.properties() == [BACK]
-
-
 def test_the_hwm_moves_over_the_same_offsets_twice(made: Made) -> None:
     made.hwm(0, 6, 10)
     made.leo(0, 1, 10)
@@ -51,17 +46,6 @@ def test_the_hwm_of_a_leader_is_lower_when_it_replays_a_change(made: Made) -> No
     made.alter(isr=(0, 1, 2))
     made.still(0, "leader", 9)
     assert made.properties() == [BACK]
-
-
-def test_a_new_tenure_may_start_lower(made: Made) -> None:
-    """B5: a new leader's HWM lags behind."""
-    elect(made, 1, 10, 3)
-    made.follows(0, 10)
-    made.hwm(1, 3, 10)
-    elect(made, 0, 10, 4)
-    made.follows(1, 10)
-    made.hwm(0, 4, 10)
-    assert made.findings() == []
 
 
 def test_the_hwm_moves_from_below_what_it_was_at_the_start(made: Made) -> None:

@@ -23,22 +23,6 @@ def test_the_hwm_moves_above_the_leo_of_a_member(made: Made) -> None:
     assert "5 committed records (offsets 10–14)" in found[0].at_risk, "it may have had 10, as recorded before"
 
 
-def test_the_line_of_a_leo_may_come_after_the_move_that_it_allows(made: Made) -> None:
-    made.hwm(0, 10, 15)
-    made.leo(0, 1, 15)
-    made.leo(0, 2, 15)
-    assert made.findings() == []
-
-
-def test_a_replica_outside_the_isr_may_be_behind(made: Made) -> None:
-    made.alter(isr=(0, 1))
-    made.isr(0)
-    made.hwm(0, 10, 15)
-    made.leo(0, 1, 15)
-    made.leo(0, 2, 12)
-    assert made.findings() == []
-
-
 def test_a_member_below_the_hwm_when_the_isr_shrinks(made: Made) -> None:
     made.shrinking(0, "0,1,2", "0,1", 10, 11, 2, 10)
     made.shrinking(0, "0,1,2", "0,1", 10, 11, 2, -1)

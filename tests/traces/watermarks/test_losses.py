@@ -19,15 +19,6 @@ from tests.traces.watermarks.scenes import (
 )
 
 
-def test_a_new_leader_with_all_that_was_committed(made: Made) -> None:
-    elect(made, 1, 10, 4, isr=(1, 2))
-    made.follows(0, 12)
-    made.follows(2, 10)
-    made.truncating(0, 1, 10)
-    made.commit(1, 10, 20, (2,))
-    assert made.findings() == []
-
-
 def test_an_unclean_election_loses_what_the_new_leader_lacks(tmp_path: Path) -> None:
     made = Made(tmp_path)
     made.lose()
@@ -76,15 +67,6 @@ def test_records_that_no_replica_has_are_gone(
         assert (findings[GONE].rule, findings[GONE].kip) == ("P1", "KIP-966")
 
 
-def test_a_loss_is_counted_once(made: Made) -> None:
-    elect(made, 2, 4, 4, isr=(2,))
-    elect(made, 2, 4, 4)
-    elect(made, 1, 6, 4, isr=(1,))
-    assert [f.at_risk.split(";")[0] for f in made.findings() if f.property == LOST] == [
-        "6 committed records (offsets 4–9) are lost"
-    ]
-
-
 def test_a_member_of_isr_or_elr_that_is_elected_with_less(made: Made) -> None:
     made.alter(isr=(), elr=(0, 1), leader=None)
     elect(made, 1, 7, 7, isr=(1,), elr=(0,))
@@ -117,25 +99,6 @@ def test_a_longer_log_that_lacks_what_was_committed(made: Made) -> None:
     loss = next(f for f in made.findings(None) if f.property == LOST)
     assert "its log diverges at offset 10" in loss.summary
     assert loss.at_risk.startswith("4 committed records (offsets 10–13)")
-
-
-@pytest.mark.parametrize(
-    ("leo", "is_cut", "expected"), [(25, True, None), (14, True, None), (14, False, (10, 14))]
-)
-def test_a_follower_has_its_own_log_until_it_is_cut(
-    made: Made, leo: int, is_cut: bool, expected: tuple[int, int] | None
-) -> None:
-    """A follower that was cut to offset 10 and grew to the leader's length has the leader's log."""
-    elect(made, 1, 10, 10, isr=(1, 2))
-    made.restarted(0, 10)
-    made.follows(0, leo, 10)
-    if is_cut:
-        made.truncating(0, 1, 10)
-    made.commit(1, 10, 14, (2,))
-    elect(made, 0, 14, 12, isr=(0,))
-    found = [lost(f) for f in made.findings() if f.property == LOST]
-    assert found == ([] if expected is None else [expected])
-    assert expected is not None or not made.findings()
 
 
 def test_a_log_that_grew_without_a_leader_is_unknown(made: Made) -> None:
