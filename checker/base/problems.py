@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -80,6 +81,20 @@ def interruption(ask: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """While inside, an environment variable has this value, in this process and in those that it starts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 _PACKAGES = {"prometheus_client": "prometheus-client", "z3": "z3-solver"}

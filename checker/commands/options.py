@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import click
 
-from highwater.checker.base.problems import Status
+from highwater.checker.base.problems import Status, environment
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.scenarios import user_code
@@ -97,20 +96,11 @@ def html_option(what: str) -> Callable[[Command], Command]:
     )
 
 
-@contextmanager
-def _without_cache() -> Iterator[None]:
+def _without_cache() -> AbstractContextManager[None]:
     """While inside, this process and the processes that it starts do not use the cache of machine code."""
     from highwater.checker.engines import cache as code_cache
 
-    before = os.environ.get(code_cache.VARIABLE)
-    os.environ[code_cache.VARIABLE] = code_cache.OFF
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[code_cache.VARIABLE]
-        else:
-            os.environ[code_cache.VARIABLE] = before
+    return environment(code_cache.VARIABLE, code_cache.OFF)
 
 
 cache_option = click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,6 @@ from highwater.model.versions import versions
 
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.request import SparkOptions
-
-Write = Callable[[Model, SearchOptions, TableDirectory, ProgressReporter], WrittenTables]
 
 
 @click.command(short_help="Write a scenario's states and transitions as Parquet tables.")
@@ -68,7 +66,8 @@ def states(
     Exit status: 0 the tables are complete, 2 bad request, 3 stopped at a limit, 130 interrupted. After a limit, or
     Ctrl-C during the search, the tables hold the states found so far. Ctrl-C while tables are written leaves none.
     """
-    write = _writer(engine, options.workers)
+    _refuse(engine)
+    spark = engine.on_spark(1)
     output = JsonOutput(json_file, quiet=quiet)
     request = engine.request(scenario_files.find(name), overrides).without_goals()
     tables = TableDirectory(out, force=force)
@@ -81,7 +80,7 @@ def states(
     try:
         model = request.model()
         with ProgressReporter(request.scenario.name, quiet=quiet, left="left") as progress, tables:
-            written = write(model, options, tables, progress)
+            written = _written(engine, spark, model, options, tables, progress)
             result = about(written)
             tables.finish(result)
     except KeyboardInterrupt:
@@ -96,42 +95,34 @@ def states(
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
 
 
-def _writer(engine: Engine, workers: int) -> Write:
-    """The function that explores with an engine and writes tables.
-
-    Raises InputError if a package is missing, or if another engine than Spark gets a checkpoint.
-    """
+def _refuse(engine: Engine) -> None:
+    """Raises InputError if a package is missing, or if another engine than Spark gets a checkpoint."""
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     engine.in_memory()
-    if (spark := engine.on_spark(1)) is not None:
-        return _on_spark(spark)
-    explore = engines.explore(engine.name)
-    threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
-
-    def write(
-        model: Model, options: SearchOptions, tables: TableDirectory, progress: ProgressReporter
-    ) -> WrittenTables:
-        from highwater.checker.tables.writing import write as write_graph
-
-        explored = explore(model, options, progress)
-        if explored.stopped_by == "interrupted":
-            found = f"the {len(explored.states):,} states found so far are being written"
-            progress.say(f"interrupted: {found}; Ctrl-C again leaves no tables")
-        return write_graph(explored, tables.begin(), threads, progress)
-
-    return write
 
 
-def _on_spark(spark: SparkOptions) -> Write:
-    def write(
-        model: Model, options: SearchOptions, tables: TableDirectory, progress: ProgressReporter
-    ) -> WrittenTables:
+def _written(
+    engine: Engine,
+    spark: SparkOptions | None,
+    model: Model,
+    options: SearchOptions,
+    tables: TableDirectory,
+    progress: ProgressReporter,
+) -> WrittenTables:
+    """Explore with an engine, and write the tables."""
+    if spark is not None:
         from highwater.checker.tables.spark import write as write_on_spark
 
         return write_on_spark(model, options, spark, tables.begin(), progress)
+    from highwater.checker.tables.writing import write
 
-    return write
+    explored = engines.explore(engine.name)(model, options, progress)
+    if explored.stopped_by == "interrupted":
+        found = f"the {len(explored.states):,} states found so far are being written"
+        progress.say(f"interrupted: {found}; Ctrl-C again leaves no tables")
+    threads = 1 if engine.name == "interpreter" else options.workers or len(os.sched_getaffinity(0))
+    return write(explored, tables.begin(), threads, progress)
 
 
 def _about(request: Request, engine: str, written: WrittenTables, seconds: float) -> dict[str, Any]:

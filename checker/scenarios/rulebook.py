@@ -83,7 +83,7 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
         "states": rule.states,
         "why": rule.why,
         "beyond": rule.beyond or None,
-        "from": [{"name": p.name, "title": p.title, "link": p.link} for p in book.proposals(name)],
+        "from": [_cited(p) for p in book.proposals(name)],
         "section": rule.section or None,
         "quote": rule.quote or None,
         "sentences": sentences_of(name) if book is RULEBOOK else [],

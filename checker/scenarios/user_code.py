@@ -10,14 +10,14 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.problems import InputError, environment
 
 VARIABLE = "HIGHWATER_ALLOW_CODE"
 """The environment variable with allowed folders, separated as in PATH. Helper processes inherit it."""
@@ -45,25 +45,16 @@ def allowed() -> list[Path]:
     return [Path(place) for place in os.environ.get(VARIABLE, "").split(os.pathsep) if place]
 
 
-@contextmanager
-def allowing(folders: Iterable[str | Path]) -> Iterator[None]:
+def allowing(folders: Iterable[str | Path]) -> AbstractContextManager[None]:
     """While inside, these folders are also allowed, in this process and in processes that it starts.
 
     Raises InputError if the name of a folder cannot be passed in the environment.
     """
-    before = os.environ.get(VARIABLE)
     added = [os.path.realpath(folder) for folder in folders]
     for folder in added:
         if os.pathsep in folder:
             raise InputError(f"{OPTION} {folder}: a folder with {os.pathsep!r} in its name cannot be allowed")
-    os.environ[VARIABLE] = os.pathsep.join([*filter(None, [before]), *added])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+    return environment(VARIABLE, os.pathsep.join([*filter(None, [os.environ.get(VARIABLE)]), *added]))
 
 
 def _is_inside(real: str, folder: Path) -> bool:
