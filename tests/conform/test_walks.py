@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.conform.bridge import Bridge
-from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of, setup_of
+from highwater.checker.conform.walks import (
+    ExpectedObservations,
+    WalkComparison,
+    differing,
+    operation_of,
+    setup_of,
+)
+from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.interpreter import interpreter_of
 from tests.conform.test_conform import run
 from tests.slow import often, slow, whole_only
@@ -32,6 +40,20 @@ def test_random_walks_of_a_cluster_reach_the_states_of_the_model(kafka: Path, tm
     )
     (again,) = run(kafka, tmp_path, *sample, "--workers", "2")[1]["scenarios"]
     assert (again["steps"], again["steps_by_action"]) == (one["steps"], one["steps_by_action"])
+
+
+def test_random_paths_depend_on_the_seed_and_take_no_blocked_step() -> None:
+    scenario = replace(scenario_files.find(MESSAGES), properties=())
+    small = Overrides(profile="kafka_4_2", parameters={"losses": 0, "duplicates": 0})
+    model = Request.of(scenario, small).without_goals().without_symmetry().model()
+    comparison = WalkComparison(model, lambda m: explore(m, SearchOptions(workers=1), None))
+    blocked = set(range(0, len(comparison.graph.targets), 7)) - {0}
+    first, again, other = (
+        [step for path in comparison.random_paths(5, 20, seed, blocked) for step in path]
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+    assert blocked.isdisjoint(first)
 
 
 def test_a_difference_of_the_brokers_is_reported_and_repeated(kafka: Path, tmp_path: Path) -> None:

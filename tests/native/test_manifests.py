@@ -106,6 +106,9 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
     "predecessors at no number": chunk(PREDECESSORS_AT, 0.5),
     "fewer states than there are": chunk(COUNT, 1),
     "an empty chunk": chunk(COUNT, 0),
+    "a chunk of no whole number": lambda plain: plain["levels"][-1][0].__setitem__(
+        COUNT, float(plain["levels"][-1][0][COUNT])
+    ),
     "a file that is none of its own": chunk(STATES, "states-999999.data"),
     "a file elsewhere": with_(files={"../../etc/passwd": [0, 0]}),
     "no files": with_(files={}),

@@ -29,10 +29,6 @@ from tests.spark.test_survival import descendants, environment
 
 pytestmark = slow("a few kills of each kind of process take some minutes")
 
-pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-if shutil.which("java") is None:
-    pytest.skip("Java is not installed", allow_module_level=True)
-
 SCENARIO = "truncation/kip-320"
 KILLS = often(2, 20)
 """The number of kills of each kind of process."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-if shutil.which("java") is None:
-    pytest.skip("Java is not installed", allow_module_level=True)
 
 from highwater.checker.engines.cache import VARIABLE
 from tests.slow import slow
