@@ -240,8 +240,8 @@ class Cluster(Protocol):
     def initial(self) -> list[dict[str, Any]]:
         """Member 0 leads in epoch 0 and has written the first record of that epoch; every member knows the leader.
 
-        With the parameter ``settled`` every member has the record, knows that it is committed, and except for the leader
-        has received a fetch response. Without ``votes_travel`` a member has no fields about votes.
+        With the parameter ``settled`` every member has the record and knows that it is committed; all but the leader
+        have received a fetch response. Without ``votes_travel`` a member has no fields about votes.
         """
         p = self.p
         first = [{"epoch": 0}]
