@@ -240,7 +240,8 @@ class Cluster(Protocol):
     def initial(self) -> list[dict[str, Any]]:
         """Member 0 leads in epoch 0 and has written the first record of that epoch; every member knows the leader.
 
-        With the parameter ``settled`` every member has the record, and knows that it is committed.
+        With the parameter ``settled`` every member has the record and knows that it is committed; all but the leader
+        have received a fetch response. Without ``votes_travel`` a member has no fields about votes.
         """
         p = self.p
         first = [{"epoch": 0}]
@@ -257,7 +258,8 @@ class Cluster(Protocol):
                     "hwm": hwm,
                     "peak": hwm,
                     "fetched": fetched,
-                    **(self.no_ballot(0 if m == 0 else None) if self.on("votes_travel") else {}),
+                    "voted": 0 if m == 0 else None,
+                    "heard": p.settled and m != 0,
                 }
             )
         return [
@@ -268,14 +270,6 @@ class Cluster(Protocol):
                 "budgets": BUDGETS.granted(p),
             }
         ]
-
-    def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """The initial vote fields of a member. ``voted`` is the member that it voted for; None if it has not voted.
-
-        With the parameter ``settled``, a member that has not voted has received a fetch response from the leader.
-        """
-        heard = self.p.settled and voted is None
-        return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
 
     # --- words ------------------------------------------------------------------------------------
 
