@@ -23,14 +23,9 @@ from tests.generation import write_log
 from tests.generation.__main__ import main as generate
 from tests.generation.incident import write_incident
 from tests.slow import slow
+from tests.traces.metadata.made_logs import report_on
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 1200, "brokers": 6}
-
-
-def replayed(directory: Path) -> Report:
-    report = Report(str(directory), "metadata log", "")
-    replay_metadata(open_metadata_log(directory), report)
-    return report
 
 
 def written(directory: Path) -> list[tuple[int, int, list[bytes]]]:
@@ -45,7 +40,7 @@ def written(directory: Path) -> list[tuple[int, int, list[bytes]]]:
 
 
 def check_explained(directory: Path) -> Report:
-    report = replayed(directory)
+    report = report_on(directory)
     assert report.unexplained_count == 0, str(report)
     assert report.notes == []
     return report
@@ -81,7 +76,7 @@ def test_segments_and_snapshots(tmp_path: Path) -> None:
     # Without its first segments, the log starts at the second snapshot.
     for segment in segments[:2]:
         (tmp_path / segment).unlink()
-    report = replayed(tmp_path)
+    report = report_on(tmp_path)
     assert report.unexplained_count == 0
     assert any("begins with the snapshot" in note for note in report.notes)
 
@@ -115,11 +110,11 @@ def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
 
 def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
-    expected = replayed(tmp_path)
+    expected = report_on(tmp_path)
     for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
         with monkeypatch.context() as patched:
             patched.setattr(automaton, name, limit)
-            report = replayed(tmp_path)
+            report = report_on(tmp_path)
         assert report.figures["steps explained"] > expected.figures["steps explained"]
         for key in ("records", "changes", "unexplained_count", "findings_count", "profile"):
             assert getattr(report, key) == getattr(expected, key)

@@ -187,7 +187,8 @@ class ControllerBase(Protocol):
     def initial(self) -> list[dict[str, Any]]:
         """One initial state: all brokers are up.
 
-        The brokers with the lowest ids are the replicas and the ISR, and broker 0 leads. A field that is not given is zero.
+        The brokers with the lowest ids are the replicas and the ISR, and broker 0 leads. A field that is not given is
+        zero.
         """
         replicas = list(range(self.factor))
         return [

@@ -134,11 +134,23 @@ def replayed(
     name: str | None = None,
 ) -> Report:
     """The report on a log with these batches behind ``start`` (``beginning(*ON)``), by default in a new folder."""
-    report = Report("", "", "")
     begun = beginning(*ON) if start is None else start
     place = folder / (str(len(list(folder.iterdir()))) if name is None else name)
-    replay_metadata(open_metadata_log(write(place, [*begun, *values])), report, watch=watch)
+    return report_on(write(place, [*begun, *values]), watch)
+
+
+def report_on(log: Path, watch: Watch = NOBODY) -> Report:
+    """The report on a metadata log, without timelines."""
+    report = Report("", "", "")
+    replay_metadata(open_metadata_log(log), report, watch=watch)
     return report
+
+
+def flip(path: Path, at: int) -> None:
+    """Damage the byte at a position of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 255
+    path.write_bytes(data)
 
 
 def count(values: Iterable[bytes | Sequence[bytes]]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.traces.kafka.schemas import METADATA, ArrayOf, Field, Schema
 from highwater.traces.kafka.values import (
     CHANGE,
     KEYS,
@@ -30,72 +31,47 @@ FOLLOWED = {*_HANDLERS, CHANGE}
 TOPIC_IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
 INCARNATIONS = ["AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"]
 
-numbers = st.integers(-2, 4) | st.sampled_from([2**31 - 1, -(2**31)])
 brokers = st.integers(0, 3) | st.sampled_from([-1, 7, 2**31 - 1])
 members = st.lists(brokers, max_size=4) | st.lists(st.integers(0, 20), min_size=10, max_size=14, unique=True)
-topic_ids = st.sampled_from(TOPIC_IDS)
+names = st.sampled_from(["a", "b", ""])
+features = st.sampled_from(["metadata.version", "eligible.leader.replicas.version", "other"])
+BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(), "int8": st.integers(-2, 5), "int64": st.integers(-1, 30), "string": st.none(),
+    "int32": st.integers(-2, 4) | st.sampled_from([2**31 - 1, -(2**31)]), ArrayOf("int32"): members,
+}  # fmt: skip
+BY_NAME: dict[str, st.SearchStrategy[Any]] = {
+    "partitionId": st.integers(0, 1), "topicId": st.sampled_from(TOPIC_IDS), "topicName": names,
+    "resourceType": st.sampled_from([2, 4, 0, -1]), "resourceName": names, "featureLevel": st.integers(-2, 31),
+    "value": st.sampled_from(["1", "2", "99999999999", "-1", "true", "FALSE", "", "٣", "x", None]),
+    "incarnationId": st.sampled_from(INCARNATIONS), "minSupportedVersion": st.just(0),
+    "maxSupportedVersion": st.integers(-1, 31),
+    **dict.fromkeys(("leader", "brokerId", "id", "controllerId"), brokers),
+    **dict.fromkeys(("endPoints", "directories", "logDirs"), st.just([])),
+    "TOPIC_RECORD": names, "FEATURE_LEVEL_RECORD": features, "features": features,
+    "CONFIG_RECORD": st.sampled_from(["min.insync.replicas", "unclean.leader.election.enable", "other"]),
+}  # fmt: skip
+"""The values of fields, by field name; those of the field ``name`` by the record's type, or by the list it is in."""
 
 
-def record(kind: str, version: int, optional: dict[str, Any] | None = None, **needed: Any) -> Any:
-    """Records with any values of these fields; a field that is no strategy is constant."""
-    fields = {n: v if isinstance(v, st.SearchStrategy) else st.just(v) for n, v in needed.items()}
-    return st.fixed_dictionaries(fields, optional=optional or {}).map(lambda data: (kind, version, data))
+def structure(fields: tuple[Field, ...], of: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Data of a structure; tagged fields may be missing."""
+    found: dict[str, st.SearchStrategy[Any]] = {}
+    for f in fields:
+        if f.name == "features" and isinstance(f.type, ArrayOf) and isinstance(f.type.of, tuple):
+            found[f.name] = st.lists(structure(f.type.of, f.name), max_size=2)
+        else:
+            name = of if f.name == "name" else f.name
+            found[f.name] = BY_NAME[name] if name in BY_NAME else BY_TYPE[f.type]
+    optional = {f.name: found.pop(f.name) for f in fields if f.tag is not None}
+    return st.fixed_dictionaries(found, optional=optional)
 
 
-FEATURES = st.sampled_from(["metadata.version", "eligible.leader.replicas.version", "other"])
-SETTINGS = st.sampled_from(["min.insync.replicas", "unclean.leader.election.enable", "other"])
-_partition: dict[str, Any] = {"partitionId": st.integers(0, 1), "topicId": topic_ids}
-_sets = ("isr", "replicas", "removingReplicas", "addingReplicas")
-_of_members = dict.fromkeys(_sets, members) | {"leader": brokers}
-_of_elr: dict[str, Any] = {
-    "leaderRecoveryState": st.integers(0, 3),
-    "eligibleLeaderReplicas": members,
-    "lastKnownElr": members,
-}
-_incarnation: dict[str, Any] = {"incarnationId": st.sampled_from(INCARNATIONS), "endPoints": []}
-_epoch = st.integers(-1, 30)
-_flag = st.integers(-2, 5)
+def record(schema: Schema) -> st.SearchStrategy[tuple[str, int, dict[str, Any]]]:
+    """Records of a type with any values."""
+    return structure(schema.fields, schema.name).map(lambda data: (schema.name, schema.latest, data))
 
 
-def supported(name: str, level: int) -> dict[str, Any]:
-    return {"name": name, "minSupportedVersion": 0, "maxSupportedVersion": level}
-
-
-records = st.one_of(
-    record("PARTITION_CHANGE_RECORD", 2, _of_members | _of_elr, **_partition),
-    record(
-        "PARTITION_RECORD", 2, _of_elr, **_partition, **_of_members,
-        leaderEpoch=numbers, partitionEpoch=numbers, directories=[],
-    ),
-    record("TOPIC_RECORD", 0, name=st.sampled_from(["a", "b", ""]), topicId=topic_ids),
-    record("REMOVE_TOPIC_RECORD", 0, topicId=topic_ids),
-    record(
-        "REGISTER_BROKER_RECORD", 3, brokerId=brokers, isMigratingZkBroker=False, **_incarnation, brokerEpoch=_epoch,
-        features=[], rack=None, fenced=st.booleans(), inControlledShutdown=st.booleans(), logDirs=[],
-    ),
-    record(
-        "BROKER_REGISTRATION_CHANGE_RECORD", 1, {"fenced": _flag, "inControlledShutdown": _flag},
-        brokerId=brokers, brokerEpoch=_epoch,
-    ),
-    record("FENCE_BROKER_RECORD", 0, id=brokers, epoch=_epoch),
-    record("UNFENCE_BROKER_RECORD", 0, id=brokers, epoch=_epoch),
-    record("UNREGISTER_BROKER_RECORD", 0, brokerId=brokers, brokerEpoch=_epoch),
-    record(
-        "CONFIG_RECORD", 0, resourceType=st.sampled_from([2, 4, 0, -1]),
-        resourceName=st.sampled_from(["a", "b", ""]), name=SETTINGS,
-        value=st.sampled_from(["1", "2", "99999999999", "-1", "true", "FALSE", "", "٣", "x", None]),
-    ),
-    record("FEATURE_LEVEL_RECORD", 0, name=FEATURES, featureLevel=st.integers(-2, 31)),
-    record("CLEAR_ELR_RECORD", 0, topicName=st.sampled_from(["a", "b", ""])),
-    record(
-        "REGISTER_CONTROLLER_RECORD", 0, controllerId=brokers, **_incarnation, zkMigrationReady=st.booleans(),
-        features=st.lists(st.builds(supported, FEATURES, st.integers(-1, 31)), max_size=2),
-    ),
-    record("NO_OP_RECORD", 0),
-    record("BEGIN_TRANSACTION_RECORD", 0, name=None),
-    record("END_TRANSACTION_RECORD", 0),
-    record("ABORT_TRANSACTION_RECORD", 0, reason=None),
-)  # fmt: skip
+records = st.one_of([record(s) for s in METADATA if s.key in FOLLOWED or s.name == "NO_OP_RECORD"])
 
 _BEGINNING: list[tuple[str, int, dict[str, Any]]] = [
     ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 25}),

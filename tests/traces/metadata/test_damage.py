@@ -17,7 +17,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
-from tests.traces.metadata.made_logs import beginning, change, loss, write
+from tests.traces.metadata.made_logs import beginning, change, flip, loss, write
 
 START = len(beginning())
 NO_VALUE = b"\x01\x04\x00"
@@ -35,9 +35,7 @@ def log(tmp_path: Path, found: bool = True) -> tuple[Path, int]:
     (segment,) = folder.glob("*.log")
     position = segment.stat().st_size
     write(folder, [*before, change(0, "u", isr=[0, 1]), *loss("u")])
-    data = bytearray(segment.read_bytes())
-    data[position + 70] ^= 255
-    segment.write_bytes(bytes(data))
+    flip(segment, position + 70)
     return segment, position
 
 
@@ -122,9 +120,8 @@ def test_a_damaged_dump_is_replayed_up_to_its_line(tmp_path: Path) -> None:
 def test_a_damaged_snapshot_is_not_compared(tmp_path: Path) -> None:
     folder = write(tmp_path, [*beginning(), *loss()])
     path = folder / f"{START:020}-0000000001.checkpoint"
-    content = bytearray(snapshot(beginning()))
-    content[-90] ^= 255
-    path.write_bytes(bytes(content))
+    path.write_bytes(snapshot(beginning()))
+    flip(path, -90)
     report = replay(folder)
     (damage,) = report.damage
     assert damage.position == {"file": str(path)}
@@ -137,9 +134,7 @@ def test_a_damaged_snapshot_is_not_compared(tmp_path: Path) -> None:
 def test_a_log_that_begins_with_damage_is_an_error(tmp_path: Path) -> None:
     folder = write(tmp_path, beginning())
     (segment,) = folder.glob("*.log")
-    data = bytearray(segment.read_bytes())
-    data[80] ^= 255
-    segment.write_bytes(bytes(data))
+    flip(segment, 80)
     with pytest.raises(TraceError, match="byte 0: the batch has a wrong checksum"):
         replay(folder)
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from highwater.traces import replay as replay_module
-from highwater.traces.kafka.metadata_log import PARTITION, open_metadata_log
+from highwater.traces.kafka.metadata_log import PARTITION
 from highwater.traces.metadata import histories, tracker
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.histories import Histories
-from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import PartitionChange, SettingInForce
@@ -29,6 +28,7 @@ from tests.traces.metadata.made_logs import (
     default,
     loss,
     partition,
+    report_on,
     setting,
     together,
     write,
@@ -43,17 +43,10 @@ def _fast() -> Iterator[None]:
         yield
 
 
-def followed(log: Path, watch: Watch) -> Report:
-    """The report on a log, without timelines."""
-    report = Report("", "", "")
-    replay_metadata(open_metadata_log(log), report, watch=watch)
-    return report
-
-
 def compact(log: Path, keep_deleted: bool = False) -> dict[str, Timeline]:
     """The timelines of all partitions by histories."""
     found = Histories(keep_deleted)
-    followed(log, Watch(histories=found))
+    report_on(log, Watch(histories=found))
     return found.timelines(found.names)
 
 
@@ -69,7 +62,7 @@ def collected(log: Path) -> tuple[Report, dict[str, Timeline]]:
     def setting(name: str, setting: SettingInForce) -> None:
         found[name].settings.append(setting)
 
-    return followed(log, Watch([change], [setting])), found
+    return report_on(log, Watch([change], [setting])), found
 
 
 def check_same(log: Path) -> dict[str, Timeline]:

@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import decode, encode
-from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
-from highwater.traces.reports.report import Report
 from tests.generation.records import UNCLEAN, removed_topic, topic, unregistration
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
@@ -32,6 +29,7 @@ from tests.traces.metadata.made_logs import (
     registration,
     registration_change,
     replayed,
+    report_on,
     setting,
     write,
     wrong,
@@ -303,8 +301,7 @@ def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
         held = snapshot([changed.get(value, value) for value in image(begun) if value not in left_out])
         folder = write(tmp_path / str(len(list(tmp_path.iterdir()))), log)
         (folder / f"{len(log):020}-{1:010}.checkpoint").write_bytes(held)
-        report = Report("", "", "")
-        replay_metadata(open_metadata_log(folder), report)
+        report = report_on(folder)
         assert report.figures["snapshots compared"] == 1
         return [set(candidate.differences) for u in report.unexplained for candidate in u.candidates]
 

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange
-from highwater.traces.reports.report import Report
 from tests.generation import records
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
@@ -29,6 +26,7 @@ from tests.traces.metadata.made_logs import (
     registration,
     registration_change,
     replayed,
+    report_on,
     setting,
     unexplained,
     write,
@@ -293,8 +291,7 @@ def test_a_snapshot_at_the_start_gives_the_directories(tmp_path: Path, is_online
     (tmp_path / f"{START:020}-0000000001.checkpoint").write_bytes(snapshot(of_snapshot(listed)))
     again = change(0, isr=[0, 1, 2])
     write(tmp_path, [again, change(0, leader=0)], START)
-    report = Report("", "", "")
-    replay_metadata(open_metadata_log(tmp_path), report)
+    report = report_on(tmp_path)
     assert (report.doubts, unexplained(report, START)) == ([], [] if is_online else [(1, "t-0")])
 
 
@@ -308,7 +305,5 @@ def test_a_snapshot_in_mid_log_is_compared(tmp_path: Path) -> None:
     ):
         content = snapshot(of_snapshot(listed, placed))
         (tmp_path / f"{at:020}-0000000001.checkpoint").write_bytes(content)
-        report = Report("", "", "")
-        replay_metadata(open_metadata_log(tmp_path), report)
-        fields = {d for u in report.unexplained for c in u.candidates for d in c.differences}
+        fields = {d for u in report_on(tmp_path).unexplained for c in u.candidates for d in c.differences}
         assert fields & {"broker 0.logDirs", "directories"} == expected

@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
-from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange
-from highwater.traces.reports.report import Report
 from tests import recordings
 from tests.generation.batches import encode_batch
 from tests.slow import slow
 from tests.traces.metadata.accounts import shared
+from tests.traces.metadata.made_logs import report_on
 
 RECORDED = recordings.folder("traces/kafka-4.2/controller")
 UNEXPLAINED_CHANGES = {"elr-on": 3, "elr-off": 4, "elr-on-extras": 0}
@@ -67,8 +65,7 @@ def test_every_recorded_operation_is_explained_but_an_isr_in_another_order(
     with shared():
         for number, path in enumerate(sorted((RECORDED / mode).glob("*.ndjson.gz"))[::every]):
             folder, operations = as_log(path, tmp_path / str(number))
-            report = Report("", "", "")
-            replay_metadata(open_metadata_log(folder), report, watch=Watch([count]))
+            report = report_on(folder, Watch([count]))
             assert report.doubts == []
             for line in report.unexplained:
                 at = line.position["offset"]

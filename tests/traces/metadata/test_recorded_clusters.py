@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.replay import replay as replay_input
-from highwater.traces.reports.report import Report
 from tests.slow import all_but
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
+from tests.traces.metadata.made_logs import report_on
 
 pytestmark = [needs_clusters, needs_clusters_4_2]
 
@@ -177,8 +175,7 @@ def test_every_cluster_is_in_the_table() -> None:
 @pytest.mark.parametrize("cluster", FINDINGS, ids=lambda path: "-".join(path.parts[-2:]))
 def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) -> None:
     binary = cluster / "__cluster_metadata-0"
-    report = Report("", "", "")
-    replay_metadata(open_metadata_log(binary), report)
+    report = report_on(binary)
     assert (report.unexplained_count, report.unexplained) == (0, [])
     assert (report.doubts, report.unreliable_count, report.damage) == ([], 0, [])
     assert report.profile == PROFILES[cluster.parent]["-noelr" not in cluster.name]

@@ -8,7 +8,10 @@ from types import SimpleNamespace
 from highwater.traces.messages.context import ControllerRequests
 from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange, PartitionState
+from tests.traces.kafka.made import snapshot
+from tests.traces.metadata.made_logs import TOPICS, beginning, change, image, report_on, write
 
 ID, NEW_ID = "topic-id", "new-topic-id"
 
@@ -58,6 +61,17 @@ def test_a_partition_that_is_created_anew_has_a_history_of_its_own() -> None:
         assert [h.number for h in index.partitions(NEW_ID)] == [2]
     called(index, "later", 10)
     assert index.history("later", 0) is None
+
+
+def test_the_topics_and_brokers_of_a_snapshot_are_there_before_the_first_offset(tmp_path: Path) -> None:
+    (tmp_path / f"{20:020}-{1:010}.checkpoint").write_bytes(snapshot(image(beginning())))
+    index = MetadataIndex()
+    report_on(write(tmp_path, [change(0, isr=[0, 1])], 20), Watch([index.change], [], [index.record]))
+    assert index.topics["t"] == index.topics[TOPICS["t"]] == ("t", -1)
+    found = index.registration(0, 0)
+    assert found is not None
+    assert (found.position, found.fenced) == (-1, False)
+    assert places(index, "t")[-1] == 20
 
 
 def test_leader_epochs_are_looked_up() -> None:

@@ -32,6 +32,7 @@ from tests.traces.metadata.made_logs import (
     change,
     clear,
     feature,
+    flip,
     loss,
     partition,
     registration_change,
@@ -229,9 +230,7 @@ def test_a_damaged_log_is_the_same_error(made: Path, tmp_path: Path, at: int) ->
     for file in made.glob("*.log"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     damaged = sorted(tmp_path.glob("*.log"))[1]
-    data = bytearray(damaged.read_bytes())
-    data[at] ^= 255
-    damaged.write_bytes(bytes(data))
+    flip(damaged, at)
     expected = embedded(tmp_path)
     # A single process reports everything up to the damage; shares report only the damage.
     for count in SHARES:
