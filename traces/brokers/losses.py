@@ -26,6 +26,7 @@ from highwater.traces.kafka.dumps import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
     EMPTY,
+    Json,
     LogTruncation,
     PartitionChange,
     ReplicaEnd,
@@ -303,7 +304,7 @@ class Loss:
         return None if self.version is None else elected_from(self.version)
 
     @property
-    def _place(self) -> tuple[Mapping[str, Any], int | None]:
+    def _place(self) -> tuple[Json, int | None]:
         if self.version is None:
             return place(self.start), self.utc(self.start)
         return {"offset": self.version.position}, self.version.time
@@ -340,7 +341,7 @@ class Loss:
             "hwm_epoch": self.committed.epoch, "had": had,
         }  # fmt: skip
 
-    def _leader_lacks(self, facts: Mapping[str, Any]) -> Finding:
+    def _leader_lacks(self, facts: Json) -> Finding:
         committed = self.committed
         where = "" if committed.reached is None else f" ({self.line(committed.reached)})"
         had = "; ".join(_had_in_words(held) for held in facts["had"])
@@ -367,7 +368,7 @@ class Loss:
             facts={"leader_epoch": epoch, "gone": high - rest, "first_gone": rest, "end_gone": high},
         )  # fmt: skip
 
-    def _was_electable(self, facts: Mapping[str, Any]) -> Finding:
+    def _was_electable(self, facts: Json) -> Finding:
         source = self.source
         return Finding(
             "966.6" if source == ELR else "B4", statements.electable_completeness.name, self.name, *self._place,
@@ -421,7 +422,7 @@ def _held(
     return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
 
 
-def _had_in_words(held: Mapping[str, Any]) -> str:
+def _had_in_words(held: Json) -> str:
     at_least = "at least " if held["at_least"] else ""
     return f"broker {held['broker']} had {at_least}{held['records']} of them (LEO {held['leo']})"
 
@@ -446,9 +447,7 @@ def _diverges(start: int, kept: int, high: int) -> str:
     return "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
 
 
-def _incomplete(
-    name: str, at: Mapping[str, Any], time: int | None, facts: Mapping[str, Any], evidence: str, at_risk: str
-) -> Finding:
+def _incomplete(name: str, at: Json, time: int | None, facts: Json, evidence: str, at_risk: str) -> Finding:
     """The finding that a leader starts without committed records; ``evidence`` shows that they were committed."""
     source, promise = facts["elected_from"], statements.leader_completeness
     how = "restarted in" if facts["restarted"] else f"elected from {source} for" if source else "elected for"

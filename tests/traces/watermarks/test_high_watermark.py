@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from highwater.traces.brokers.broker_view import MAX_RANGES, Ranges
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka.broker_log import read_broker_log
@@ -142,14 +146,22 @@ def test_settings_that_a_broker_had_before_it_restarted_do_not_count(made: Made)
     assert made.findings() == []
 
 
-def test_a_setting_that_the_metadata_log_says_changed_is_not_judged(made: Made) -> None:
+@pytest.mark.parametrize(
+    ("name", "after", "expected"), [("t1-0", -2, []), ("t1-0", -1, [UNDER]), ("t2-0", -2, [UNDER])]
+)
+def test_a_setting_that_the_metadata_log_says_changed_is_not_judged(
+    made: Made, name: str, after: int, expected: list[str]
+) -> None:
+    """The setting changed between the version with the small ISR and the next one, or after both."""
     alone(made)
     made.hwm(0, 10, 12)
-    for name, expected in (("t2-0", [UNDER]), ("t1-0", [])):
-        judged = made.watermarks()
-        change = SettingChange(made.changes[-1].position + 1, 0, MIN_ISR, TOPIC, "", None, "3")
-        judged.setting(name, SettingInForce(change, 3, None))
-        assert [f.property for f in judged.finish({"t1-0": 2})] == expected
+    made.alter(isr=(0, 1))
+    made.still(0, "leader", 12)
+    made.changes[:] = [replace(change, position=10 * change.position) for change in made.changes]
+    judged = made.watermarks()
+    change = SettingChange(made.changes[after].position + 1, 0, MIN_ISR, TOPIC, "", None, "3")
+    judged.setting(name, SettingInForce(change, 3, None))
+    assert [f.property for f in judged.finish({"t1-0": 2})] == expected
 
 
 def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
