@@ -91,7 +91,7 @@ def test_show_knows_its_rules(author: Path) -> None:
         assert "Append once" in said, name
     said = run("show", "slow.py:9999.1").output
     assert "one_append" in said
-    assert "append  (slow)" in said
+    assert "one_append (slow)" in said
     assert "https://example.org/kip-9999" in said
     assert "version 18" in run("show", "slow.py:1166.1").output
     assert "A leader appends once" in run("show", "slow.py:one_append").output
