@@ -142,7 +142,7 @@ def _say_no_more() -> None:
 
 
 def _unforeseen(wrong: Exception) -> Status:
-    """Report an error that no command handles: a mistake in a protocol, a missing library, or a defect of the checker.
+    """Report an error that no command handles: a mistake in a protocol, a package that cannot be imported, or a defect.
 
     Returns the exit status.
     """

@@ -11,6 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
+_WAITING = 16
+"""The lines of the output that may wait to be received. A process that writes more has to wait."""
+
 
 class JsonProcess:
     """A running command. Threads write its input and read its output, so no call waits longer than its timeout.
@@ -29,7 +32,8 @@ class JsonProcess:
         )
         self._max_line, self._said = max_line, deque[str](maxlen=1000)
         self._to = queue.SimpleQueue[bytes | None]()
-        self._from = queue.SimpleQueue[bytes]()
+        self._from = queue.Queue[bytes](_WAITING)
+        self._closed = False
         targets = (self._write, self._read, self._listen)
         self._threads = [threading.Thread(target=target, daemon=True) for target in targets]
         for thread in self._threads:
@@ -69,8 +73,12 @@ class JsonProcess:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
+            self._closed = True
             for thread in self._threads:
                 thread.join(1)
+            with self._from.mutex:
+                self._from.queue.clear()
+            self._from.put(b"")
 
     def _write(self) -> None:
         assert self.process.stdin
@@ -83,8 +91,15 @@ class JsonProcess:
         assert self.process.stdout
         with self.process.stdout as stream:
             while line := stream.readline(self._max_line):
-                self._from.put(line)
-        self._from.put(b"")
+                self._pass_on(line)
+        self._pass_on(b"")
+
+    def _pass_on(self, line: bytes) -> None:
+        """Put a line where ``receive`` finds it. Waits until there is room, but not after ``close``."""
+        while not self._closed:
+            with suppress(queue.Full):
+                self._from.put(line, timeout=0.1)
+                return
 
     def _listen(self) -> None:
         assert self.process.stderr

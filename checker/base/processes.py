@@ -234,7 +234,7 @@ def _end_with_the_parent() -> None:
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
     """The answer to a job, or the exception that it raised.
 
-    A missing library becomes an InputError, and any other unexpected exception an InternalError.
+    A package that cannot be imported becomes an InputError, and any other unexpected exception an InternalError.
     """
     try:
         return do(job, say)

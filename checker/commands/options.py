@@ -97,7 +97,7 @@ def html_option(what: str) -> Callable[[Command], Command]:
 
 
 def _without_cache() -> AbstractContextManager[None]:
-    """While inside, this process and the processes that it starts do not use the cache of machine code."""
+    """While inside, this process and the processes that it starts do not use the cache."""
     from highwater.checker.engines import cache as code_cache
 
     return environment(code_cache.VARIABLE, code_cache.OFF)
@@ -108,7 +108,7 @@ cache_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=lambda context, option, off: context.with_resource(_without_cache()) if off else None,
-    help="Do not read or write the cache of machine code.",
+    help="Do not read or write the cache of machine code and results.",
 )
 
 allow_code_option = click.option(

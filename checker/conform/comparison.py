@@ -224,6 +224,9 @@ class KafkaComparison:
             states, result.sampled = np.sort(chosen), True
         self.compare(bridge, states, None, result, progress, stop)
         if selection.other_paths:
+            if why := stop():
+                result.stopped_by = why
+                return result
             steps = self.other_steps()[states]
             self.compare(bridge, states[steps >= 0], steps[steps >= 0], result, progress, stop)
         return result

@@ -153,22 +153,25 @@ class _Other:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """Yield the scenario's protocol twice, with parameters that allow almost every action.
+    """Yield the scenario's protocol three times, with parameters that allow almost every action.
 
     1. Each parameter has its default, or 1 if the default is 0; all rules are off. The result is cached for all
        scenarios of the protocol.
-    2. The parameters that are 0 have their maximum, the others are one larger; the rules are the scenario's.
+    2. The parameters that are 0 are 1; the rules are the scenario's.
+    3. The parameters that are 0 have their maximum, the others are one larger; the rules are the scenario's.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
     small = tuple((name, p.default or min(1, p.high)) for name, p in protocol.parameters.items())
     most = {name: parameter.high for name, parameter in protocol.parameters.items()}
     raised = {n: min(value + 1, most[n]) if value else most[n] for n, value in request.parameters.items()}
+    some = {n: value or min(1, most[n]) for n, value in request.parameters.items()}
     rules = [name for name, on in request.rules.items() if on]
     with suppress(LanguageError):  # the user did not choose these parameters
         yield _shared(make, small)
-    with suppress(LanguageError):
-        yield _Other(protocol(raised, rules))
+    for parameters in (some, raised):
+        with suppress(LanguageError):
+            yield _Other(protocol(parameters, rules))
 
 
 @lru_cache(maxsize=64)

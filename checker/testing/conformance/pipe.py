@@ -105,7 +105,7 @@ class PipeAdapter(Adapter):
             status = self._process.status(1)
             how = "its output" if status is None else f"with status {status}"
             raise AdapterError(f"{call}: the process ended {how}{self._heard()}")
-        if len(raw) >= MAX_LINE:
+        if len(raw.rstrip(b"\n")) >= MAX_LINE:
             raise AdapterError(f"{call}: the answer is longer than {MAX_LINE} bytes")
         try:
             answer = json.loads(raw)
