@@ -24,7 +24,7 @@ def consumers_read_the_log(m: Promise, s: State) -> Iterator[Truth]:
     """Every broker shows consumers a prefix of the committed log."""
     for b in m.broker:
         for o in m.lengths[:-1]:
-            yield ((s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o))))
+            yield (s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o)))
 
 
 @invariant("B1")

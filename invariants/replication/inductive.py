@@ -62,7 +62,7 @@ def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Iterator[
         ("last_known_leader", p.last_known_leader.is_none),
     ):
         if not m.on(rule):
-            yield (nobody)
+            yield nobody
 
 
 HELPERS = {

@@ -51,8 +51,13 @@ class Epochs:
     latest: int = -1
     created: int = 0
     last_min_isr: int | None = None
+    changed: int | None = None
+    """The metadata offset of the last change; None before the first."""
     settings: list[int] = field(default_factory=list)
-    """The metadata offsets at which min.insync.replicas or unclean election changed for the partition, ascending."""
+    """The metadata offsets at which min.insync.replicas or unclean election changed, ascending.
+
+    Only the first offset after each change of the partition: it decides whether a version is settled.
+    """
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
         """The smallest min ISR possible in a partition epoch, and the number of replicas; None for an unknown value.

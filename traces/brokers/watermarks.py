@@ -117,6 +117,7 @@ class Watermarks:
         if after is None:
             return
         known.versions[after.partition_epoch] = change
+        known.changed = change.position
         known.latest = max(known.latest, after.partition_epoch)
         if is_election(change):
             known.elections[after.leader_epoch] = change
@@ -130,7 +131,7 @@ class Watermarks:
             known.versions.clear()
             known.elections.clear()
             known.settings.clear()
-            known.latest, known.created, known.last_min_isr = -1, 0, None
+            known.latest, known.created, known.last_min_isr, known.changed = -1, 0, None, None
         self.complete.clear()
         self._touched = set(self._views)
 
@@ -143,7 +144,10 @@ class Watermarks:
         Only the check of 966.1 needs this call: a setting that changes and changes back between two changes of a
         partition shows in neither of them.
         """
-        self._epochs(name).settings.append(setting.change.position)
+        known = self._epochs(name)
+        if known.changed is not None and (not known.settings or known.settings[-1] < known.changed):
+            known.settings.append(setting.change.position)
+            del known.settings[:-MAX_VERSIONS]
 
     def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
         """Read the brokers' logs, and return all violations, ordered by partition.

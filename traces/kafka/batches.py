@@ -329,7 +329,7 @@ class _Segment:
             at = end
 
     def _batch(self, position: int, body: bytes, header: tuple[int, ...]) -> RecordBatch:
-        """Read a batch of any form: compressed, of control records, with or with offset gaps."""
+        """Read a batch of any form: compressed, of control records, with offset gaps, or with different timestamps."""
         base, epoch, attributes, delta, timestamp, count = header
         codec = attributes & COMPRESSION
         control = bool(attributes & CONTROL)

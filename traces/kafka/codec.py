@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, convert, defstruct
+from msgspec import Meta, ValidationError, convert, defstruct
 
 from highwater.traces.kafka.schemas import ArrayOf, Field, Type
 
@@ -328,7 +328,9 @@ Writer = Callable[[bytearray, Any], None]
 _FROM_URL_SAFE = str.maketrans("-_", "+/")
 _FORMS: dict[str, Any] = {
     "bool": bool,
-    "float64": float | Literal["NaN", "Infinity", "-Infinity"],
+    "float64": Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+    | float
+    | Literal["NaN", "Infinity", "-Infinity"],
     "uuid": Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")],
     "string": Annotated[str, Meta(pattern=r"\A[^\ud800-\udfff]*\Z")],
     "bytes": bytes,
@@ -360,7 +362,10 @@ def encoder(fields: tuple[Field, ...], version: int, lenient: bool = False) -> W
     form, write = _form(fields, version, lenient), _struct_writer(fields, version)
 
     def encode(out: bytearray, values: Any) -> None:
-        convert(values, form)
+        try:
+            convert(values, form)
+        except UnicodeEncodeError:  # a lone surrogate in a field's name
+            raise ValidationError("Not Unicode text") from None
         write(out, values)
 
     return encode

@@ -345,12 +345,12 @@ def _unreliable(report: Report) -> str:
 
 
 def firsts(report: Report) -> list[Finding]:
-    """The first finding of each property, a certain and reliable one if there is any.
+    """The first finding of each property: a reliable one if there is any, and a certain one of these.
 
     Certain ones come first, then they are ordered by rule number.
     """
     found: dict[str, Finding] = {}
-    for one in sorted(report.findings, key=lambda f: (not f.certain, not f.reliable)):
+    for one in sorted(report.findings, key=lambda f: (not f.reliable, not f.certain)):
         found.setdefault(one.property, one)
     return sorted(found.values(), key=lambda f: (not f.certain, _natural(f.rule), f.property))
 

@@ -55,7 +55,7 @@ class Advance:
     def path(self, state: Scalars) -> tuple[Scalars, list[int]]:
         """A state that fits the previous line, and the instance numbers of a path from it to one of ``states``.
 
-        The path's last step is the line's own.
+        The path's last step is the line's own; at step 0 the path is empty.
         """
         numbers, start, origin = [], state, self.states[state]
         while origin is not None:
@@ -253,9 +253,9 @@ KEPT_STATES = 100_000
 class Taken:
     """A replayed line, and the states that fit the line (``after``).
 
-    ``paths`` has, for each of these states, ``Advance.path``; it is empty for the start. ``unexplained`` is empty if a
-    step explains the line; otherwise it is the reason why none does. In that case ``after`` has only the recorded
-    state, or nothing if the line does not give the whole state.
+    ``paths`` has, for each of these states, ``Advance.path``; at step 0 these paths have no steps. ``unexplained`` is
+    empty if a step explains the line; otherwise it is the reason why none does. In that case ``after`` has only the
+    recorded state, or nothing if the line does not give the whole state.
     """
 
     line: int

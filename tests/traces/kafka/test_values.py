@@ -233,6 +233,16 @@ def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
         encode("TOPIC_RECORD", 0, {"name": "t"})
     with pytest.raises(ValidationError, match=r"at `\$\.name`"):
         encode("TOPIC_RECORD", 0, {"name": "\ud800", "topicId": TOPIC_ID})
+    for wrong in ({"name": "t", "topicId": TOPIC_ID, "\ud800": 1}, {"name": "t", "topicId": "\ud800"}):
+        for lenient in (True, False):
+            with pytest.raises(ValidationError):
+                encode("TOPIC_RECORD", 0, wrong, lenient=lenient)
+    quota = {"entity": [], "key": "k", "value": 10**310, "remove": False}
+    with pytest.raises(ValidationError):
+        encode("CLIENT_QUOTA_RECORD", 0, quota)
+    assert encode("CLIENT_QUOTA_RECORD", 0, {**quota, "value": 7}) == encode(
+        "CLIENT_QUOTA_RECORD", 0, {**quota, "value": 7.0}
+    )
     assert encode("NO_OP_RECORD", 0, {"later": 1}, lenient=True) == encode("NO_OP_RECORD", 0, {})
 
 

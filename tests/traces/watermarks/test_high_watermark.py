@@ -164,6 +164,16 @@ def test_a_setting_that_the_metadata_log_says_changed_is_not_judged(
     assert [f.property for f in judged.finish({"t1-0": 2})] == expected
 
 
+def test_settings_without_a_change_between_them_take_no_memory(made: Made) -> None:
+    alone(made)
+    judged, last = made.watermarks(), made.changes[-1].position
+    for position in range(last + 1, last + 100):
+        judged.setting(
+            "t1-0", SettingInForce(SettingChange(position, 0, MIN_ISR, TOPIC, "", None, "3"), 3, None)
+        )
+    assert judged._partitions["t1-0"].settings == [last + 1]
+
+
 def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
     made.alter(isr=(0,))
     made.still(0, "leader", 10)
