@@ -113,13 +113,19 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_keyboard_alone_is_enough(page: Any) -> None:
-    """Keys take a step, go back and forward; Tab reaches every control."""
+def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
+    """Keys take a step, go back and forward, and focus the search; Tab reaches every control."""
+    first = views.session.possible(views.session.model.initial[0])[0]
     page.keyboard.press("1")
+    at(page, f"0.{first}")
     page.keyboard.press("ArrowLeft")
     page.locator(".where strong").filter(has_text="1 of 2").wait_for()
     page.keyboard.press("ArrowRight")
     page.locator(".where strong").filter(has_text="2 of 2").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("next_record_id == 1")
+    page.keyboard.press("Enter")
+    page.locator(".status").filter(has_text="Found after").wait_for()
     # Tab reaches every visible control, and the focus is visible.
     names = set()
     page.locator("body").evaluate("body => { document.activeElement.blur(); body.focus(); }")
