@@ -37,8 +37,8 @@ from highwater.model.language.step_properties import TracedStepProperty
 
 named = True
 """False if requests have no keys, as in tests that change code while it runs."""
-_BEFORE = time.time() - 10
-"""Ten seconds before this process began. A file that changed later may differ from the code that this process runs."""
+_BEFORE = time.time() - 2
+"""Two seconds before this process began. A file that changed later may differ from the code that this process runs."""
 
 
 def request_key(request: Request) -> bytes | None:
