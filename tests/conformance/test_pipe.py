@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from highwater.checker.base.json_process import JsonProcess
 from highwater.checker.testing.conformance import AdapterError, Mismatch, Outcome, PipeAdapter, pipe
 from highwater.checker.testing.conformance.kafka import CONTRACT
 from highwater.checker.testing.conformance.stateful import conformance_machine
@@ -163,3 +164,14 @@ def test_a_driver_that_dies_ends_the_machine_with_one_error() -> None:
     with pytest.raises(AdapterError, match="the process ended with status 1; it said: gone"):
         run_state_machine_as_test(made, settings=chosen)
     made.adapter.close()  # type: ignore[attr-defined]
+
+
+def test_a_process_that_writes_without_end_has_to_wait() -> None:
+    process = JsonProcess([sys.executable, "-c", "while True: print('x' * 99, flush=True)"])
+    assert process.receive(60)
+    time.sleep(0.3)
+    assert process._from.qsize() <= 16
+    process.close()
+    assert process.process.poll() is not None
+    assert process.receive(1) == b""
+    assert not any(thread.is_alive() for thread in process._threads)

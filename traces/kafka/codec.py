@@ -328,9 +328,7 @@ Writer = Callable[[bytearray, Any], None]
 _FROM_URL_SAFE = str.maketrans("-_", "+/")
 _FORMS: dict[str, Any] = {
     "bool": bool,
-    "float64": Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-    | float
-    | Literal["NaN", "Infinity", "-Infinity"],
+    "float64": float | Literal["NaN", "Infinity", "-Infinity"],
     "uuid": Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")],
     "string": Annotated[str, Meta(pattern=r"\A[^\ud800-\udfff]*\Z")],
     "bytes": bytes,
