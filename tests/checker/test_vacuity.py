@@ -91,6 +91,13 @@ IDLE = """
         s.next.number = 0
 """
 SIZE = '"size": Parameter(5, 1, 9, "how large it is"), '
+SPILL = """
+    @action("")
+    def spill(self, s):
+        require("it is large and can break", bool(self.p.size == 3 and self.p.faults))
+        s.next.number = 0
+"""
+
 STACK = """
     @action("")
     def stack(self, s):
@@ -173,6 +180,20 @@ def test_actions_that_default_parameters_allow_cause_no_warning(highwater: Comma
     path = box(STACK)
     text = path.with_suffix(".py").read_text()
     path.with_suffix(".py").write_text(text.replace("parameters = {", "parameters = {" + SIZE))
+    assert "warning" not in highwater("check", path, "--set", "size=3").err
+
+
+def test_actions_that_one_fault_allows_cause_no_warning(highwater: Command, box: Any) -> None:
+    """The protocol refuses more faults, and the action needs a parameter that differs from its default."""
+    path = box(SPILL)
+    text = path.with_suffix(".py").read_text().replace("parameters = {", "parameters = {" + SIZE)
+    refusal = (
+        "        if self.p.faults > 1:\n            raise LanguageError('too many')\n        return Struct("
+    )
+    text = "from highwater.model.language.errors import LanguageError\n" + text.replace(
+        "        return Struct(", refusal
+    )
+    path.with_suffix(".py").write_text(text)
     assert "warning" not in highwater("check", path, "--set", "size=3").err
 
 
