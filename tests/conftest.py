@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from highwater.checker.runner.kept import CI
 from highwater.checker.scenarios import model_key
-from tests import recordings
+from tests import kafka_release, recordings
 from tests.slow import without_reason
 
 # No test fails because the machine is busy.
@@ -26,7 +27,7 @@ TOGETHER = {
     "tests/states/": "Spark",  # starting Spark costs more than any of its tests
     "tests/replication/test_defects.py": "defects",
     "tests/docs/": "defects",  # both run the same searches
-    "tests/conform/": "Kafka",  # Kafka is unpacked once
+    "tests/conform/": "Kafka",  # its program starts once
 }
 """Folders and files to the group of tests that run in one process."""
 
@@ -61,7 +62,15 @@ BEGIN, CROWDED = program._BEGIN, program._CROWDED
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kafka", metavar="DIR", help="an unpacked Kafka release, or a checkout that is built")
+    parser.addoption(
+        "--kafka", metavar="VERSION|DIR", help="a version of Kafka, an unpacked release, or a built checkout"
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig: pytest.Config) -> Path:
+    """The directory of the Kafka that ``--kafka`` names, else of the release that the tests fetch."""
+    return kafka_release.kafka(pytestconfig.getoption("--kafka"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

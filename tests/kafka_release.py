@@ -1,7 +1,7 @@
-"""Unpack a Kafka release from ``shared`` for the tests that run Kafka's own code.
+"""Kafka by version for the tests that run Kafka's own code: Maven fetches it once into the tests' cache.
 
-A test is skipped if Kafka, or a program or package that it needs, is missing. If
-``HIGHWATER_NEEDS_RECORDINGS`` is set, as in continuous integration, the test fails instead.
+A test is skipped if Kafka, or a program or package that it needs, cannot be had. If ``HIGHWATER_NEEDS_KAFKA`` is set,
+as in continuous integration, the test fails instead.
 """
 
 from __future__ import annotations
@@ -9,31 +9,43 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import tarfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from tests.recordings import REQUIRED, SHARED
+from highwater.checker.base.problems import InputError
+from highwater.checker.conform import releases
 
-TARBALL = SHARED / "kafka-4.2.1.tar.xz"
+VERSION = "4.2.1"
+"""The release that the tests run unless ``pytest --kafka`` names another."""
+REQUIRED = "HIGHWATER_NEEDS_KAFKA"
+"""If this environment variable is set, tests fail without Kafka."""
 
 
-def require(program: str, packages: Sequence[str] = (), *, tarball: bool = True) -> None:
-    """Skip the test if something that it needs is missing; fail it if ``REQUIRED`` is set.
-
-    A test needs a program on the path, importable packages, and, if ``tarball``, the release in ``shared``.
-    """
+def require(program: str, packages: Sequence[str] = ()) -> None:
+    """Skip or fail the test if a program on the path or an importable package is missing."""
     missing = [] if shutil.which(program) else [f"{program} on the path"]
     missing += [f"the Python package {name}" for name in packages if not _is_installed(name)]
-    if tarball and not TARBALL.is_file():
-        missing.append(f"shared/{TARBALL.name} beside the repository")
-    if not missing:
-        return
-    reason = f"tests with Kafka need {', '.join(missing)}"
+    if missing:
+        _without(f"tests with Kafka need {', '.join(missing)}")
+
+
+def kafka(named: str | None) -> Path:
+    """The directory of a Kafka: of the version or directory that ``pytest --kafka`` names, else of ``VERSION``."""
+    require("javac")
+    named = named or VERSION
+    if not releases.is_version(named):
+        return Path(named)
+    try:
+        return releases.release(named)
+    except InputError as wrong:
+        _without(f"tests with Kafka need a release: {wrong}")
+
+
+def _without(reason: str) -> NoReturn:
     if os.environ.get(REQUIRED):
         pytest.fail(f"{REQUIRED} is set, and {reason}")
     pytest.skip(reason)
@@ -48,14 +60,3 @@ def _is_installed(package: str) -> bool:
         except ImportError:
             return False
     return True
-
-
-@contextmanager
-def unpacked(folder: Path) -> Iterator[Path]:
-    """The folder of the release, unpacked into ``folder``, which is removed at the end."""
-    with tarfile.open(TARBALL) as packed:
-        packed.extractall(folder, filter="data")
-    try:
-        yield next(folder.iterdir())
-    finally:
-        shutil.rmtree(folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.checker.engines import cache
 from tests import conftest, kafka_release, recordings
 
 ROOT = Path(__file__).parents[1]
@@ -69,14 +70,16 @@ def test_continuous_integration_requires_recordings_beside_the_clone() -> None:
 def test_without_kafka_its_tests_are_skipped_or_fail(
     is_required: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_release, "TARBALL", tmp_path / "kafka.tar.xz")
-    monkeypatch.setenv(recordings.REQUIRED, "1" if is_required else "")
-    outcomes = (pytest.fail.Exception, pytest.skip.Exception)
-    for program, packages, tarball, missing in (
-        (sys.executable, ["pytest"], True, "need shared/kafka.tar.xz beside the repository"),
-        ("no-program", ["no_package"], False, "need no-program on the path, the Python package no_package"),
-    ):
-        with pytest.raises(outcomes, match=missing) as caught:
-            kafka_release.require(program, packages, tarball=tarball)
-        assert isinstance(caught.value, pytest.fail.Exception) == is_required
-    kafka_release.require(sys.executable, ["pytest"], tarball=False)
+    monkeypatch.setenv(kafka_release.REQUIRED, "1" if is_required else "")
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}")
+    outcome = pytest.fail.Exception if is_required else pytest.skip.Exception
+    with pytest.raises(outcome, match=r"need no-program on the path, the Python package no_package$"):
+        kafka_release.require("no-program", ["no_package"])
+    with pytest.raises(outcome, match=r"need javac on the path$"):
+        kafka_release.kafka(None)
+    (tmp_path / "javac").touch(mode=0o755)
+    with pytest.raises(outcome, match="there is no mvn on the path"):
+        kafka_release.kafka(None)
+    assert kafka_release.kafka(str(tmp_path)) == tmp_path
+    kafka_release.require("javac", ["pytest"])

@@ -47,9 +47,8 @@ _KAFKA = "kafka_4_2"
 @click.option(
     "--kafka",
     required=True,
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="An unpacked Kafka release, or a checkout that is built.",
+    metavar="VERSION|DIR",
+    help="A version such as 4.2.1, which Maven fetches once; an unpacked release; or a checkout that is built.",
 )
 @click.option(
     "--before",
@@ -120,7 +119,7 @@ def conform(
     json_file: str | None,
     quiet: bool,
 ) -> Status:
-    """Compare the model of each SCENARIO with the control managers of the Kafka in DIR.
+    """Compare the model of each SCENARIO with the control managers of a Kafka.
 
     Explores the scenario, takes Kafka's controller to each state, sends every request there, and compares errors,
     partitions, registrations and the index of ELR members. docs/conform.md lists what is compared, and what is not.
@@ -145,7 +144,10 @@ def conform(
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning
         scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
-    with Bridge(Jars.found(kafka, before)) as bridge:
+    live = LiveLine(quiet=quiet)
+    jars = Jars.found(kafka, before, live.show)
+    live.end()
+    with Bridge(jars) as bridge:
         if place is not None and file is not None:
             same, lines = repeated(place, file, bridge)
             for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:

@@ -24,6 +24,7 @@ import msgspec
 
 from highwater.checker.base.json_process import JsonProcess
 from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.conform import releases
 from highwater.checker.engines import cache
 
 OLDEST_JAVA = 17
@@ -49,11 +50,22 @@ class Jars:
     before: tuple[Path, ...] = ()
 
     @classmethod
-    def found(cls, directory: str | Path, before: Iterable[str | Path] = ()) -> Jars:
-        """The jars below a directory. Raises InputError if a path is missing, or if no jar has Kafka's controller."""
-        place = Path(directory)
-        if not place.is_dir():
-            raise InputError(f"--kafka {directory}: no such directory")
+    def found(
+        cls,
+        kafka: str | Path,
+        before: Iterable[str | Path] = (),
+        show: releases.Show = lambda line: None,
+    ) -> Jars:
+        """The jars of a version such as ``4.2.1``, or below a directory. ``show`` reports how Maven fetches a version.
+
+        Raises InputError if the version cannot be had, a path is missing, or no jar has Kafka's controller.
+        """
+        place = Path(kafka)
+        if releases.is_version(str(kafka)):
+            Jdk.found()  # before anything is fetched
+            place = releases.release(str(kafka), show)
+        elif not place.is_dir():
+            raise InputError(f"--kafka {kafka}: no such directory; a version has digits and dots, like 4.2.1")
         for patterns in (_RELEASE, _BUILD):
             jars = sorted({j for p in patterns for j in place.glob(p) if not _LEFT_OUT.fullmatch(j.name)})
             if any(_has_controller(jar) for jar in jars):
@@ -63,7 +75,7 @@ class Jars:
                         raise InputError(f"--before {path}: no such directory or jar")
                 return cls(place, tuple(jars), first)
         raise InputError(
-            f"--kafka {directory}: no jar with Kafka's controller; name an unpacked release (libs/*.jar), "
+            f"--kafka {kafka}: no jar with Kafka's controller; name an unpacked release (libs/*.jar), "
             "or a checkout after ./gradlew jar copyDependantLibs"
         )
 

@@ -75,7 +75,7 @@ class Cache:
         """
         folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            trusted = _ours(os.fstat(folder))
+            trusted = is_ours(os.fstat(folder))
             if not trusted:
                 _refuse(self.directory)
             yield folder if trusted else None
@@ -87,7 +87,7 @@ class Cache:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
-            if stat.S_ISREG(found.st_mode) and _ours(found) and found.st_size <= self._most:
+            if stat.S_ISREG(found.st_mode) and is_ours(found) and found.st_size <= self._most:
                 head, content = file.read(_HEAD), file.read()
                 if head == _head(key, content):
                     os.utime(file.fileno())
@@ -138,18 +138,24 @@ def chosen() -> Cache | None:
 
     None if the cache is off, or if the user has no such directory.
     """
+    place = directory()
+    return None if place is None else _of(place)
+
+
+def directory() -> Path | None:
+    """The directory of the cache, existing or not; None as for ``chosen``."""
     named = os.environ.get(VARIABLE, "")
     if named == OFF:
         return None
     if named:
-        return _of(Path(named).absolute())
+        return Path(named).absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
         try:
             base = Path.home() / ".cache"
         except RuntimeError:  # the user has no home directory
             return None
-    return _of(base / "highwater")
+    return base / "highwater"
 
 
 @lru_cache(maxsize=8)
@@ -165,7 +171,8 @@ def _head(key: bytes, content: bytes) -> bytes:
     return _FORMAT + key + hashlib.sha256(content).digest()
 
 
-def _ours(found: os.stat_result) -> bool:
+def is_ours(found: os.stat_result) -> bool:
+    """True if this user owns a file or directory, and no other user can write to it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

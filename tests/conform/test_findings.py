@@ -73,7 +73,7 @@ def test_a_request_is_answered_as_on_the_page(
     kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     finding = REQUESTS[name]
-    command = f"highwater conform --request {finding['file']} --kafka kafka-4.2.1"
+    command = f"highwater conform --request {finding['file']} --kafka 4.2.1"
     page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
     assert f"- Command: `{command}`\n" in page
     monkeypatch.chdir(ROOT)

@@ -41,8 +41,8 @@ SETTINGS = {
     "replica.lag.time.max.ms": "10000",
 }
 """Settings of all nodes. Fetches are small, so a throttled follower does not catch up with its first one."""
-LOGGERS = {"kafka.cluster.Partition": "DEBUG", "state.change.logger": "TRACE"}
-"""The loggers that the follower reads, with their levels."""
+LOGGING = Path(__file__).with_name("log4j2.yaml")
+"""The nodes' logging: Kafka's usual files, with the loggers that the follower reads at their levels."""
 PATIENCE = 120.0
 """Seconds to wait for a condition before the test fails."""
 UNCLEAN = 1
@@ -73,20 +73,6 @@ def free_ports(number: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
-
-
-def log4j(kafka: Path) -> str:
-    """Kafka's logging configuration, with ``LOGGERS`` at their levels and with the appenders that it ships."""
-    text = (kafka / "config" / "log4j2.yaml").read_text()
-    shipped = "      - name: state.change.logger\n        level: INFO\n"
-    assert shipped in text, "config/log4j2.yaml: no state.change.logger at INFO"
-    state, partition = LOGGERS["state.change.logger"], LOGGERS["kafka.cluster.Partition"]
-    wanted = shipped.replace("INFO", state) + (
-        "        additivity: false\n        AppenderRef:\n          ref: StateChangeAppender\n"
-        f"      - name: kafka.cluster.Partition\n        level: {partition}\n"
-    )
-    rest = "        additivity: false\n        AppenderRef:\n          ref: StateChangeAppender\n"
-    return text.replace(shipped + rest, wanted)
 
 
 class Process:
@@ -132,7 +118,6 @@ class Node:
         lines = (f"{name}={value}\n" for name, value in {**SETTINGS, **own}.items())
         self._settings = folder / "server.properties"
         self._settings.write_text("".join(lines))
-        (folder / "log4j2.yaml").write_text(log4j(kafka))
 
     def format(self) -> None:
         """Delete the node's data and format its directory, with ELR on."""
@@ -152,7 +137,7 @@ class Node:
         options = ("-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         defined = (
             f"-Dkafka.logs.dir={self.logs}",
-            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
+            f"-Dlog4j2.configurationFile={LOGGING}",
         )
         return Process(["java", *options, *defined, "-cp", f"{self.kafka}/libs/*", *arguments], output)
 

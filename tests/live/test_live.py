@@ -11,6 +11,7 @@ import pytest
 
 from highwater.traces.inputs import inputs
 from highwater.traces.replay import replay_input
+from tests import kafka_release
 from tests.slow import slow
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
     from tests.live.run import LiveRun
 
-pytestmark = slow("starts three nodes of Kafka 4.2.1 and ends them again, two to four minutes")
+pytestmark = slow("starts three nodes of Kafka and ends them again, two to four minutes")
 MEDIAN, LONGEST = 2.0, 10.0
 """Limits in seconds from a record to its event. The longest delay allows for a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def run(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> LiveRun:
+    kafka_release.require("java", ["kafka"])
     from tests.live.run import live_run
 
     # In another process: kafka-python leaves sockets open when a broker refuses a connection.
