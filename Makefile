@@ -61,7 +61,7 @@ $(ALL): pyproject.toml .constraints.txt
 check: $(RUN) ## check the protocol: run `highwater check`
 	@$(BIN)/highwater check
 
-lint: setup ## ruff check, ruff format --check, mypy, import-linter, the vocabulary of prose
+lint: setup ## ruff check, ruff format --check, mypy, import-linter, the vocabulary of prose, the size in tokens
 	@echo "lint: ruff check"
 	@$(BIN)/ruff check --quiet .
 	@echo "lint: ruff format"
@@ -72,6 +72,8 @@ lint: setup ## ruff check, ruff format --check, mypy, import-linter, the vocabul
 	@found=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { echo "$$found" >&2; exit 1; }
 	@echo "lint: vocabulary"
 	@found=$$($(BIN)/python -m docs.pages.vocabulary) || { echo "$$found" >&2; exit 1; }
+	@echo "lint: size"
+	@found=$$($(BIN)/python -m tests.house.size) || { echo "$$found" >&2; exit 1; }
 
 test: lint ## lint, then the tests, without those marked slow or integration
 	@echo "test: pytest"
