@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.raft_lines import first_node, is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import DamagedFileError, Source, TraceError, readable
+from highwater.traces.reading import DamagedFileError, Source, TraceError, printable, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -30,6 +31,13 @@ _COUNTED = {
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
+_OTHERS = re.compile(
+    r".*\.(?:index|timeindex|txnindex|snapshot|properties|deleted|cleaned|swap|lock)|\.lock|meta\.properties|quorum-state|"
+    r"partition\.metadata|[\w-]*-checkpoint|\.kafka_cleanshutdown|kafkaServer-gc\.log.*"
+)
+"""Names of files that Kafka keeps beside its logs, and that a replay does not need."""
+_MOST_NAMED = 5
+"""The most unrecognized files that a line names."""
 MAX_FILES = 100_000
 """The most files below a given directory; more are an error."""
 _METADATA = {
@@ -68,13 +76,13 @@ class Input:
 class Inputs:
     """The inputs found in the given paths, and the files that are skipped.
 
-    ``passed_over`` is the number of unrecognized files. If no metadata log (or its dump) was found, ``alone`` has, by
+    ``passed_over`` has the unrecognized files. If no metadata log (or its dump) was found, ``alone`` has, by
     kind, the files that can only be replayed with one; otherwise it is empty. ``damaged`` has an error for each damaged
     compressed file that was not recognized.
     """
 
     found: list[Input] = field(default_factory=list)
-    passed_over: int = 0
+    passed_over: list[Path] = field(default_factory=list)
     alone: dict[str, list[Path]] = field(default_factory=dict)
     damaged: list[DamagedFileError] = field(default_factory=list)
 
@@ -85,7 +93,13 @@ class Inputs:
             f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
         ]
         if self.passed_over:
-            lines.append(f"skipped {count(self.passed_over, 'unrecognized file')}")
+            named = [str(path) for path in self.passed_over[:_MOST_NAMED]]
+            named += [f"{more} more"] if (more := len(self.passed_over) - len(named)) else []
+            first = _first_line(self.passed_over[0])
+            lines.append(
+                f"not read: {count(len(self.passed_over), 'file')} of no known kind: {', '.join(named)}. The first begins "
+                f"with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
+            )
         return lines
 
 
@@ -108,20 +122,19 @@ def _kind_of_head(head: bytes) -> str | None:
         return RAFT_LOG
     if is_request_log(head):
         return REQUEST_LOG
-    if is_broker_log(head):
-        return BROKER_LOG
     if is_data_dump(head):
         return DATA_DUMP
-    if not head.lstrip().startswith(b"{"):
-        return None
-    first = head.split(b"\n", 1)[0]
-    try:
-        parsed = json.loads(first)
-    except (ValueError, RecursionError):
-        return OPERATIONS if b'"meta"' in first else None
-    if is_run_trace(parsed):
-        return RUN
-    return OPERATIONS if isinstance(parsed, dict) and "meta" in parsed else None
+    if head.lstrip().startswith(b"{"):
+        first = head.split(b"\n", 1)[0]
+        try:
+            parsed = json.loads(first)
+        except (ValueError, RecursionError):
+            return OPERATIONS if b'"meta"' in first else None
+        if is_run_trace(parsed):
+            return RUN
+        if isinstance(parsed, dict) and "meta" in parsed:
+            return OPERATIONS
+    return BROKER_LOG if is_broker_log(head) else None
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
@@ -163,6 +176,11 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     return result
 
 
+def _first_line(file: Path) -> str:
+    with Source(file) as source:
+        return printable(source.read(400).partition(b"\n")[0].decode("utf-8", "replace").strip(), 80)
+
+
 def _what_it_is_not(path: Path) -> str:
     if path.stat().st_size == 0:
         return "the file is empty"
@@ -181,7 +199,7 @@ def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) 
             result.damaged.append(wrong)
             continue
         if kind is None:
-            result.passed_over += 1
+            result.passed_over += [] if _OTHERS.fullmatch(file.name) else [file]
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):

@@ -64,7 +64,8 @@ class Stint:
 
     ``start`` is None if no line shows it. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
     ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
-    once the HWM has reached the start offset of the leader epoch.
+    once the HWM has reached the start offset of the leader epoch. ``leos`` has the last LEO of each follower that the
+    leader logged in this epoch.
     """
 
     broker: int
@@ -148,7 +149,8 @@ class _Committed:
 class LogEnd:
     """A broker's LEO as of ``event``.
 
-    If ``is_exact`` is false, the log may have grown since, or a truncation may have removed more.
+    ``is_exact`` is true while the broker neither leads nor follows a leader. Otherwise the log may have grown since, or
+    a truncation may have removed more.
     """
 
     offset: int
@@ -181,6 +183,7 @@ class BrokerView:
         self._known_epoch = -1
         self._settings: tuple[int | None, ...] = ()
         self._truncated = False
+        self._is_idle = False
         self._end_tenure()
 
     def _end_tenure(self) -> None:
@@ -239,11 +242,18 @@ class BrokerView:
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
-                self.end = LogEnd(event.leo, event.leader is None, event)
+                self._is_idle = event.leader is None
+                self.end = LogEnd(event.leo, self._is_idle, event)
             case events.BecameLeader():
+                self._is_idle = False
                 self.end = LogEnd(event.start_offset, False, event)
+            case events.StillLeader() | events.StillFollower():
+                self._is_idle = False
             case events.LogLoaded():
+                self._is_idle = True
                 self.end = LogEnd(event.leo, True, event)
+            case events.EndShown():
+                self.end = LogEnd(event.leo, self._is_idle, event)
             case events.IsrShrinking():
                 self.end = LogEnd(max(known, event.leo), False, event)
             case events.HwmMoved() if self._stint is not None and event.after > known:
@@ -293,14 +303,14 @@ class BrokerView:
             if self._stint is None:
                 self._end_tenure()
                 self._start_hwm = event.hwm
-            self._stint = Stint(self.broker, event.leader_epoch, event, leos=self._leos)
+            self._stint = Stint(self.broker, event.leader_epoch, event)
             self.stints.append(self._stint)
             self._at(event.leader_epoch, event.start_offset, True, self.broker)
             under = event.under_min_isr
         else:
             if self._stint is None:
                 self._end_tenure()
-                self._stint = Stint(self.broker, event.leader_epoch, None, leos=self._leos)
+                self._stint = Stint(self.broker, event.leader_epoch, None)
                 self.stints.append(self._stint)
             under = None
         self._stint.hwm_is(event.hwm, event)
@@ -467,7 +477,7 @@ class BrokerView:
         joining = self._joining.pop(replica, None)
         if joining is not None:
             self._joined(replica, at_most, *joining)
-        self._leos[replica] = event.leo
+        self._leos[replica] = self._stint.leos[replica] = event.leo
 
     def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: events.IsrSubmitted) -> None:
         if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
@@ -489,6 +499,9 @@ class BrokerView:
             self._joining[event.added] = (max(self._ranges.top, self._start_hwm), start, event)
 
     def _shrinking(self, event: events.IsrShrinking) -> None:
+        if self._stint is not None and self._between is None:
+            self._stint.hwm_is(event.hwm, event)
+            self._stint.leos |= {replica: leo for replica, leo in event.out_of_sync if leo >= 0}
         for replica, leo in event.out_of_sync:
             if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(

@@ -25,7 +25,10 @@ from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent, Truncat
 from highwater.traces.kafka.dumps import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
+    AT_LEAST,
+    AT_MOST,
     EMPTY,
+    EXACT,
     Json,
     LogTruncation,
     PartitionChange,
@@ -205,21 +208,33 @@ class Lineage:
 Utc = Callable[[BrokerEvent], int | None]
 
 
-def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
-    """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders."""
+def by_broker_logs(
+    views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc, known: Epochs
+) -> Iterator[ReplicaEnd]:
+    """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders.
+
+    An end is exact only if the partition has had no leader since the broker's last line about its role.
+    """
     for broker, view in sorted(views.items()):
         end = view.end
         if end is None:
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
-        heard = [s.leos.get(broker, -1) for v in views.values() for s in v.stints if s.epoch == epoch]
+        # A leader's line can be the only one about a follower's end.
+        heard = [s for v in views.values() for s in v.stints if s.epoch >= epoch and broker in s.leos]
         if isinstance(end.event, Truncating):
             heard = heard[-1:]  # The leader may have restarted with a shorter log.
-        leo = end.offset if end.is_exact else max([end.offset, *heard])
+        leo = end.offset
+        is_exact = end.is_exact and not any(
+            v.state.leader is not None for v in known.versions.values() if v.state.leader_epoch > epoch
+        )
+        if not is_exact:
+            leo = max([leo, *(s.leos[broker] for s in heard)])
+            epoch = max([epoch, *(s.epoch for s in heard)])
         yield ReplicaEnd(
             broker,
             leo,
-            not end.is_exact,
+            not is_exact,
             lineage.last_epoch(broker, leo) if leo else EMPTY,
             utc(end.event),
             epoch,
@@ -277,6 +292,7 @@ class Loss:
     """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` up to ``high`` (exclusive).
 
     The leader of the stint ``committed`` had moved its HWM to ``high``. ``earlier`` has all stints before ``stint``.
+    ``is_compared`` is true if the logs of both leaders are known, so that the first difference is known, too.
     ``known`` is the partition's history in the metadata log. ``utc`` maps an event to its time in ms since the epoch,
     or to None if the time is unknown. ``line`` maps an event to its file and line.
     """
@@ -292,6 +308,7 @@ class Loss:
     known: Epochs
     utc: Utc
     line: Callable[[BrokerEvent], str]
+    is_compared: bool
 
     @property
     def is_again(self) -> bool:
@@ -344,7 +361,25 @@ class Loss:
             **_facts_of(stint.broker, stint.epoch, self.source, start, self.kept, self.high),
             "restarted": self.is_again, "hwm": self.high, "hwm_broker": self.committed.broker,
             "hwm_epoch": self.committed.epoch, "had": had,
+            "standing": EXACT if self.is_compared and self._most() == self.high else AT_LEAST,
         }  # fmt: skip
+
+    def _most(self) -> int | None:
+        """The highest offset up to which records can have been committed; None if unknown.
+
+        The HWM waits for each ISR member, and does not move while the ISR is under min ISR (966.1). So it is the least
+        LEO of the members of the last ISR that was large enough, as they began the leader epoch of the loss.
+        """
+        if self.version is None:
+            return None
+        for epoch in range(self.version.state.partition_epoch - 1, -1, -1):
+            before, (min_isr, _) = self.known.versions.get(epoch), self.known.min_isr(epoch)
+            if before is None or min_isr is None:
+                return None
+            if len(before.state.isr) >= min_isr:
+                ends = [_at(self.views[b], self.stint.epoch) for b in before.state.isr if b in self.views]
+                return min((end for end in ends if end is not None), default=None)
+        return None
 
     def _leader_lacks(self, facts: Json) -> Finding:
         committed = self.committed
@@ -419,9 +454,7 @@ def _held(
     is_least = own is None
     if own is None:
         known = [s.hwm for s in earlier if s.broker == broker]
-        last = next((s for s in reversed(earlier) if s.broker != broker), None)
-        if last is not None and broker in last.leos:
-            known.append(last.leos[broker])
+        known += [s.leos[broker] for s in earlier if s.broker != broker and broker in s.leos][-1:]
         own = max(known, default=0)
     had = max(0, min(own, high) - low)
     return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
@@ -551,7 +584,10 @@ class DataLogs:
         known.findings.append(
             _incomplete(
                 change.name, {"offset": change.position}, change.time,
-                {**_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had, "at_most": True},
+                {
+                    **_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had,
+                    "standing": AT_MOST,
+                },
                 f"the logs of the ISR at offset {committed.position} ({members}) go up to {high}",
                 f"up to {records(kept, high)} are lost: every member of that ISR had them; {others}",
             )

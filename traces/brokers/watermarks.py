@@ -314,7 +314,7 @@ class Watermarks:
                         break
                     findings += Loss(
                         name, views, stints[:number], stint, stint.start, committed, kept, high, known, self._utc,
-                        self._named,
+                        self._named, former is not None and log is not None,
                     ).findings()  # fmt: skip
                     committed, high = stint, kept
                 elif committed is not None and log is not None and former is not None:
@@ -323,7 +323,7 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
-        self.ends[name] = list(by_broker_logs(views, lineage, self._utc))
+        self.ends[name] = list(by_broker_logs(views, lineage, self._utc, known))
         levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)

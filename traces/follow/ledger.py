@@ -34,7 +34,7 @@ _SHOWN = (
     "holders",
     "steps",
     "lost",
-    "at_most",
+    "standing",
     "certain",
     "reliable",
     "broken",

@@ -186,7 +186,6 @@ def test_several_partitions_in_one_line(tmp_path: Path) -> None:
         "[2026-11-20 11:58:05,144] DEBUG [Partition t1-0 broker=0] Recorded replica 2 log end offset (LEO) posi",
         as_line("DEBUG", PARTITION, "[Partition t1-0 broker=0] Recorded replica two"),
         as_line("INFO", PARTITION, "[Partition t1-0 broker=0] Something that is said in a later version"),
-        as_line("INFO", "kafka.other", LINES[0][2]),
         as_line("INFO", "kafka.log.LogManager", "Completed load of Log(dir=a/t1-0.abc-delete, topicId=x, topic=t1, "
                 "partition=0, highWatermark=0, logStartOffset=0, logEndOffset=9)"),
     ],
