@@ -54,7 +54,8 @@ class Input:
 
     - ``kind`` is one of the constants above, such as METADATA_LOG.
     - ``broker_logs``, ``request_logs`` and dumps of data segments (``data_dumps``) are replayed with a metadata log.
-    - ``dumps`` are dumps of the metadata log itself, which the replay skips.
+    - ``dumps`` are dumps of the metadata log itself, and ``copies`` the logs of the cluster's other nodes. The replay
+      skips both.
     - ``raft_logs`` are the raft logs of one cluster, if ``kind`` is RAFT_LOG.
     """
 
@@ -63,13 +64,15 @@ class Input:
     broker_logs: tuple[Path, ...] = ()
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
+    copies: tuple[Path, ...] = ()
     raft_logs: tuple[Path, ...] = ()
     request_logs: tuple[Path, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """A note for each skipped dump of the metadata log."""
-        return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
+        """A note for each skipped dump or copy of the metadata log."""
+        dumps = [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
+        return dumps + [f"{copy}: skipped: a copy of this metadata log" for copy in self.copies]
 
 
 @dataclass
@@ -165,7 +168,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
     if result.damaged and not result.found:
         raise result.damaged[0]
-    result.found = _raft_together(_without_dumps(list(dict.fromkeys(result.found))))
+    result.found = _raft_together(_without_dumps(_without_copies(list(dict.fromkeys(result.found)))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
@@ -252,6 +255,17 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
     return [*(i for i in found if i.kind != RAFT_LOG), *logs]
 
 
+def _without_copies(found: Sequence[Input]) -> list[Input]:
+    """The inputs; of several copies of a cluster's metadata log the longest stays, with the paths of the others."""
+    groups = metadata_log.copies([i.path for i in found if i.kind == METADATA_LOG])
+    copies = {first: tuple(others) for first, *others in groups}
+    return [
+        replace(i, copies=copies[i.path]) if i.kind == METADATA_LOG else i
+        for i in found
+        if i.kind != METADATA_LOG or i.path in copies
+    ]
+
+
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
     """The inputs; each dump of a metadata log moves into the input of that log, if the log is among the inputs."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
@@ -270,7 +284,7 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):
-        shared = {i: _shared(log, i.path) for i in metadata}
+        shared = {i: max(_shared(log, path) for path in (i.path, *i.copies)) for i in metadata}
         nearest = max(shared.values())
         for i, length in shared.items():
             if length == nearest:

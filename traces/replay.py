@@ -221,7 +221,7 @@ def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     }
     if found.kind == RAFT_LOG and not whole["raft_logs"]:
         return found, []
-    left = Input(found.path, found.kind, dumps=found.dumps, **whole)
+    left = replace(found, **whole)
     return left, [wrong for wrong in errors.values() if wrong is not None]
 
 
