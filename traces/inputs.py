@@ -29,6 +29,10 @@ _COUNTED = {
 }
 """Singular and plural of the inputs that are replayed only together with a metadata log."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
+_ZOOKEEPER = (
+    "a log of a cluster with ZooKeeper, which has no metadata log. Replay cannot check such a cluster, because brokers' "
+    "logs do not show which replicas could be elected"
+)
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 _OTHERS = re.compile(
@@ -100,8 +104,8 @@ class Inputs:
             named += [f"{more} more"] if (more := len(self.passed_over) - len(named)) else []
             first = _first_line(self.passed_over[0])
             lines.append(
-                f"not read: {count(len(self.passed_over), 'file')} of no known kind: {', '.join(named)}. The first begins "
-                f"with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
+                f"not read: {count(len(self.passed_over), 'file')} of no known kind: {', '.join(named)}. The first "
+                f"begins with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
             )
         return lines
 
@@ -172,11 +176,24 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
+            if kind == BROKER_LOG and _is_of_zookeeper(first):
+                raise TraceError(first, None, None, _ZOOKEEPER)
             raise TraceError(first, None, None, f"a {_COUNTED[kind][0]} alone cannot be replayed: {_NEEDS}")
         return result
     for kind in _COUNTED:
         result.found = list(_with_logs(result.found, logs[kind], kind))
     return result
+
+
+def _is_of_zookeeper(log: Path) -> bool:
+    """True if a broker's log is from a cluster whose controller keeps its state in ZooKeeper."""
+    with Source(log) as source:
+        return (
+            re.search(
+                rb"kafka\.zk\.|kafka\.zookeeper|kafka\.controller\.KafkaController", source.read(1 << 20)
+            )
+            is not None
+        )
 
 
 def _first_line(file: Path) -> str:

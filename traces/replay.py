@@ -123,8 +123,8 @@ def _follow(
 def _unread(log: BrokerLog) -> Doubt:
     lines = count(log.unread, "line")
     summary = (
-        f"{log.path}: {lines} about replicas cannot be read. The first is line {log.first_unread}. Expected: a date with a "
-        "time, then the message, with the broker's number in the message or in an earlier line"
+        f"{log.path}: {lines} about replicas cannot be read. The first is line {log.first_unread}. Expected: a date "
+        "with a time, then the message, with the broker's number in the message or in an earlier line"
     )
     return Doubt("unread lines", summary, {}, ())
 

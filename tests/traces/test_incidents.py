@@ -446,7 +446,7 @@ def test_a_controller_that_is_elected_over_and_over_is_an_incident() -> None:
         == "AT RISK: the active controller changed 4 times in 40 s, starting at 1970-01-01 00:01:40 UTC"
     )
     assert (found.id, found.partition) == ("controller@10", None)
-    assert "grep 'Renouncing leadership' controller.log" in commands(found.steps)[0]
+    assert "controller.log" in commands(found.steps)[0]
 
 
 @pytest.mark.parametrize("seconds", [(0,), (0, 10, 20), (0, 50, 100, 150, 200, 250, 300), ()])

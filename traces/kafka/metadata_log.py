@@ -178,7 +178,7 @@ _MOST_COMPARED = 100_000
 
 @dataclass
 class _Sample:
-    """The checksums of some batches of a log by their first offsets: of those whose offset is a multiple of ``step``."""
+    """The checksums of a log's batches by first offset, of those whose offset is a multiple of ``step``."""
 
     log: Path
     step: int = 1

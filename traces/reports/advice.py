@@ -407,8 +407,8 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
         yield _restore(f"See the incident of {', '.join(partitions[:3])}.")
     else:
         yield _now(
-            "Find out why the controllers resign.",
-            ("grep 'Renouncing leadership' controller.log  # on each controller",),
+            "On each controller, find out why it resigned.",
+            ("grep -e 'Renouncing leadership' -e 'Completed transition to Unattached' controller.log",),
         )
 
 

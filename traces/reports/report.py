@@ -477,8 +477,8 @@ def _offline(report: Report) -> Iterator[_Line]:
 
 def _findings(report: Report) -> Iterator[_Line]:
     """The lines about violated properties. For a property outside incidents they show the first violation."""
-    if report.incidents:
-        names = [f"{printable(f.property, 60)} ({printable(f.rule, 20)})" for f in firsts(report)]
+    names = [f"{printable(f.property, 60)} ({printable(f.rule, 20)})" for f in firsts(report)]
+    if report.incidents and names:
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
     in_incidents = {name for incident in report.incidents for name in incident.broken}
     found = [f for f in firsts(report) if f.property not in in_incidents]
