@@ -30,8 +30,8 @@ _COUNTED = {
 """Singular and plural of the inputs that are replayed only together with a metadata log."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 _ZOOKEEPER = (
-    "a log of a cluster with ZooKeeper, which has no metadata log. Replay cannot check such a cluster, because brokers' "
-    "logs do not show which replicas could be elected"
+    "a log of a cluster with ZooKeeper, which has no metadata log. Replay cannot check such a cluster: brokers' logs "
+    "do not show which replicas could be elected"
 )
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""

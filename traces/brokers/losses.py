@@ -221,9 +221,10 @@ def by_broker_logs(
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
         # A leader's line can be the only one about a follower's end.
-        heard = [s for v in views.values() for s in v.stints if s.epoch >= epoch and broker in s.leos]
+        stints = [s for v in views.values() for s in v.stints if s.epoch >= epoch]
         if isinstance(end.event, Truncating):
-            heard = heard[-1:]  # The leader may have restarted with a shorter log.
+            stints = stints[-1:]  # The leader may have restarted with a shorter log.
+        heard = [s for s in stints if broker in s.leos]
         leo = end.offset
         is_exact = end.is_exact and not any(
             v.state.leader is not None for v in known.versions.values() if v.state.leader_epoch > epoch
@@ -368,7 +369,8 @@ class Loss:
         """The highest offset up to which records can have been committed; None if unknown.
 
         The HWM waits for each ISR member, and does not move while the ISR is under min ISR (966.1). So it is the least
-        LEO of the members of the last ISR that was large enough, as they began the leader epoch of the loss.
+        LEO of the members of the last ISR that was large enough, as they began the leader epoch of the loss. A member
+        whose log then ends below the HWM has lost records itself, and does not count.
         """
         if self.version is None:
             return None
@@ -378,7 +380,7 @@ class Loss:
                 return None
             if len(before.state.isr) >= min_isr:
                 ends = [_at(self.views[b], self.stint.epoch) for b in before.state.isr if b in self.views]
-                return min((end for end in ends if end is not None), default=None)
+                return min((end for end in ends if end is not None and end >= self.high), default=None)
         return None
 
     def _leader_lacks(self, facts: Json) -> Finding:

@@ -189,7 +189,7 @@ def reset(r: Replicas, offset: int) -> str:
 
 
 def after_loss(
-    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int, more: bool
+    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int, more: bool = False
 ) -> Iterator[AdviceStep]:
     """The steps after the leader's log lost the committed records from ``first`` to ``end`` - 1.
 
@@ -231,7 +231,7 @@ def after_loss(
     )
 
 
-def compare(r: Replicas, leader: int, back: Sequence[int]) -> Iterator[AdviceStep]:
+def compare(r: Replicas, leader: int, back: Sequence[int] = ()) -> Iterator[AdviceStep]:
     """The steps after an election that may have lost records, if the input does not show whether it did.
 
     The replicas ``back`` have joined the ISR since, so they have truncated their logs.
@@ -442,7 +442,7 @@ def holders(
     leader_epoch: int,
     first: int,
     end: int,
-    back: Collection[int],
+    back: Collection[int] = (),
 ) -> tuple[Holder, ...]:
     """The state of the lost records from ``first`` to ``end`` - 1 on each replica.
 
