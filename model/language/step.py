@@ -6,11 +6,10 @@ Stepper traces one instance at a time, names the guards that refuse a step, and 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
@@ -235,11 +234,11 @@ class Stepper:
 
 
 class Memo(dict[Hashable, Any]):
-    """A cache that is emptied when it holds ``limit`` results. ``missed`` counts the results that were computed."""
+    """A cache that is emptied when it holds ``limit`` results."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         super().__init__()
-        self.limit, self.missed = limit, 0
+        self.limit = limit
 
     def of(self, key: Hashable, make: Callable[..., _T], *given: Any) -> _T:
         """The cached result for ``key``. If it is not cached, it is computed by ``make(*given)``."""
@@ -250,34 +249,8 @@ class Memo(dict[Hashable, Any]):
         found = make(*given)
         if len(self) >= self.limit:
             self.clear()
-        self.missed += 1
         self[key] = found
         return found
-
-
-class Ranks(NamedTuple):
-    """Maps numbers to their ranks (positions in ascending order, from 0).
-
-    A protocol's rules only compare offsets and epochs, and take the least or the greatest. Small numbers in the same
-    order can therefore replace large numbers: the steps are the same.
-    """
-
-    values: Sequence[int]
-
-    @classmethod
-    def of(cls, values: Iterable[int]) -> Ranks:
-        """The ranks of these numbers."""
-        return cls(sorted(set(values)))
-
-    def rank(self, value: int) -> int:
-        """The rank of a number: how many ``values`` are smaller; −1 if the number is below all ``values``."""
-        return -1 if value < self.values[0] else bisect_left(self.values, value)
-
-    def value(self, rank: int) -> int:
-        """The number with this rank: −1 for rank −1, and the greatest number plus 1 for a rank past the end."""
-        if rank < 0:
-            return -1
-        return self.values[rank] if rank < len(self.values) else self.values[-1] + 1
 
 
 def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
