@@ -7,7 +7,6 @@ Stepper traces one instance at a time, names the guards that refuse a step, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -22,17 +21,14 @@ from highwater.model.language.graph import (
     compile_nodes,
     values_of,
 )
-from highwater.model.language.initial import Scalars, start_of
-from highwater.model.language.model import NO_STATE, Instance, state_inputs, trace_instance
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import Check, tracing
 from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 
-REMEMBERED = 200_000
-"""The default maximum number of results in a Memo."""
-_P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
 
@@ -131,14 +127,6 @@ class Stepper:
 
     # --- states ---------------------------------------------------------------------------------------
 
-    @property
-    def initial(self) -> Scalars:
-        """An initial state of the protocol. Raises LanguageError if there is none."""
-        found = start_of(self.protocol, self._nodes).first()
-        if found is None:
-            raise LanguageError(NO_STATE)
-        return found
-
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a plain state. Fields that the state type lacks are ignored.
 
@@ -171,16 +159,6 @@ class Stepper:
         if key not in self._steps:
             self._steps[key] = self._step(*key) if action in self._actions else None
         return self._steps[key]
-
-    def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
-        """The step of an action with parameter values by name.
-
-        None if the action has other parameters, or for a reason that ``step`` names.
-        """
-        found = self._actions.get(action)
-        if found is None or parameters.keys() != found.domains.keys():
-            return None
-        return self.step(action, [parameters[name] for name in found.domains])
 
     def _step(self, name: str, values: tuple[Any, ...]) -> TracedStep | None:
         action, arguments, key = self._actions[name], (), list(values)
@@ -219,10 +197,6 @@ class Stepper:
 
     # --- functions of a state -------------------------------------------------------------------------
 
-    def function(self, stated: Callable[[Any, State], Value]) -> Evaluate:
-        """Compile a function of (protocol, state) to a function of a state's scalars."""
-        return self.functions([stated])
-
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
         """Compile functions of (protocol, state) to one function of a state's scalars, which joins all results."""
         nodes: list[Node] = []
@@ -236,7 +210,7 @@ class Stepper:
 class Memo(dict[Hashable, Any]):
     """A cache that is emptied when it holds ``limit`` results."""
 
-    def __init__(self, limit: int = REMEMBERED) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
         self.limit = limit
 
@@ -251,13 +225,3 @@ class Memo(dict[Hashable, Any]):
             self.clear()
         self[key] = found
         return found
-
-
-def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """The protocol with these parameters and rules. Parameters may exceed the maxima declared for scenarios."""
-    wide = {
-        name: replace(known, high=max(known.high, parameters.get(name, known.high)))
-        for name, known in protocol.parameters.items()
-    }
-    large = type(protocol.__name__, (protocol,), {"parameters": wide, "__module__": protocol.__module__})
-    return large(parameters, rules)
