@@ -63,10 +63,6 @@ class Header(_Form, rename="camel", gc=False, frozen=True):
     request_api_version: int
 
 
-class _Line(_Form, rename="camel", gc=False, frozen=True):
-    request_header: Header
-
-
 class Exchanged(_Form, Generic[_Q, _A], rename="camel", gc=False, frozen=True, kw_only=True):
     """A request and its response in a line of JSON. Durations are in ms."""
 
@@ -221,7 +217,6 @@ class _RegistrationResponse(_Form, rename="camel", gc=False, frozen=True):
     broker_epoch: Long
 
 
-_HEADER = Decoder(_Line)
 _DECODERS: dict[int, Decoder[Exchanged[Any, Any]]] = {
     FETCH: Decoder(Exchanged[_FetchRequest, _FetchResponse]),
     # With acks 0 the response is an empty text.
@@ -337,32 +332,29 @@ def read_request_log(
                 counted.cut_off(path, number)
                 continue
             key = _KEY.search(line, at, at + _KEY_WITHIN)
-            api = None if key is None else int(key[1])
-            if api is not None and api not in wanted:
+            if key is None:
+                raise TraceError(
+                    path, number, "requestHeader.requestApiKey", "no number where the request begins"
+                )
+            api = int(key[1])
+            if api not in wanted:
                 if api not in names:
                     name = _NAME.search(line, at)
                     names[api] = name[1].decode() if name else f"request {api}"
                 counted.others[names[api]] += 1
                 continue
             ended = _time(path, number, line, at) - utc_offset_ms
-            found = _parsed(path, number, line[at + len(_START) : end], api, ended, wanted)
-            if found is not None:
-                yield found
+            yield _parsed(path, number, line[at + len(_START) : end], api, ended)
 
 
-def _parsed(
-    path: Path, number: int, text: bytes, api: int | None, ended: float, wanted: frozenset[int]
-) -> RequestLine | None:
-    """Parse the request in a text; None if its API is not wanted. ``api`` None: the header does not come first."""
+def _parsed(path: Path, number: int, text: bytes, api: int, ended: float) -> RequestLine:
+    """Parse the request in a text. Raises TraceError if it is malformed."""
     if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         if not text.isascii():
             text.decode()  # msgspec does not check the bytes of skipped texts
-        key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
-        if key not in wanted:
-            return None
-        said = _DECODERS[key].decode(text)
+        said = _DECODERS[api].decode(text)
     except RecursionError:
         raise TraceError(path, number, None, "JSON nested too deeply") from None
     except ValidationError as wrong:
@@ -370,14 +362,14 @@ def _parsed(
     except (DecodeError, UnicodeDecodeError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     total, queued = said.total_time_ms, said.request_queue_time_ms
-    if said.request_header.request_api_key != key:
+    if said.request_header.request_api_key != api:
         raise TraceError(path, number, "requestHeader.requestApiKey", "stands twice")
     if queued > total:
         raise TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
     taken, connection = ended - total + queued, said.connection
     sent = said.send_time_ms + said.response_queue_time_ms + said.throttle_time_ms
     return RequestLine(
-        path, number, key, ended - total, taken, max(taken, ended - sent), ended,
+        path, number, api, ended - total, taken, max(taken, ended - sent), ended,
         connection.partition("-")[0], connection, said,
     )  # fmt: skip
 
