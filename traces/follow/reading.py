@@ -31,8 +31,6 @@ MAX_FINDINGS = 100_000
 """The largest number of distinct findings from brokers' logs; later ones are ignored."""
 _LOOK_EVERY = 10
 """The number of polls from one search for new brokers' logs to the next."""
-_SETTLED_AFTER = 2.0
-"""The seconds after the last batch until an incomplete group of records counts as complete."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,6 @@ class LogReading:
         self._seen_findings: set[tuple[str, str | None, str]] = set()
         self._unreadable: dict[Path, str] = {}
         self._doubts = self._polls = 0
-        self._quiet_since = time.monotonic()
 
     @property
     def has_caught_up(self) -> bool:
@@ -153,19 +150,13 @@ class LogReading:
         counts.records += len(batch.values)
         counts.last_time = batch.timestamp if batch.timestamp > 0 else counts.last_time
         counts.next_offset = batch.last_offset + 1
-        self._quiet_since = time.monotonic()
-        if report.found or report.nonconforming or self.ledger.open or self._has_more():
+        if report.found or report.nonconforming or self.ledger.open or self._has_others():
             yield from self._look()
 
-    def _has_more(self) -> bool:
+    def _has_others(self) -> bool:
+        """True if there are caveats or elections of controllers that ``_look`` has not seen."""
         elections = len(self._report.controllers.elections)
         return len(self._follower.doubts) != self._doubts or elections != self.ledger.elections
-
-    def settle(self) -> Iterator[Notice]:
-        """If no batch came for some time, follow the records that wait for the rest of their group."""
-        if self._follower.groups.is_open and time.monotonic() - self._quiet_since > _SETTLED_AFTER:
-            self._follower.settle()
-            yield from self._look()
 
     def _changed(self, change: PartitionChange) -> None:
         """Store a change of a partition, so that later lines of brokers' logs are checked against it."""

@@ -104,7 +104,6 @@ class Following:
         if reading is None:
             return
         if not self.is_behind:
-            yield from reading.settle()
             yield from reading.read_broker_logs()
             yield from self._compare(reading)
         if pieces:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, FileIO
 from pathlib import Path
@@ -179,13 +179,14 @@ class LogTail:
             candidates = [s for s in snapshots if s.end_offset >= wanted] or snapshots[::-1]
         yield from self._begin_with(candidates, has_first)
 
-    def _skip(self, why: str) -> Iterator[Piece]:
-        """Begin with the first snapshot beyond ``next_offset``; yield nothing if there is none."""
+    def _skip(self, why: str) -> Generator[Piece, None, bool]:
+        """Begin with the first snapshot beyond ``next_offset``; return False if there is none."""
         snapshots = [s for s in self._listing()[1] if s.end_offset > self.next_offset]
         if snapshots:
             self.close()
             self._why = why
             yield from self._begin_with(snapshots, False)
+        return bool(snapshots)
 
     def _begin_with(self, candidates: Sequence[Snapshot], has_first: bool) -> Iterator[Piece]:
         """Begin with the first of these snapshots that is complete.
@@ -248,9 +249,8 @@ class LogTail:
         segments, _ = self._listing()
         base = max((base for base in segments if base <= self.next_offset), default=None)
         if base is None and segments:
-            before = self.next_offset
-            yield from self._skip("segments were deleted before they were read")
-            base = segments[0] if self.next_offset == before else None
+            has_begun = yield from self._skip("segments were deleted before they were read")
+            base = None if has_begun else segments[0]
         if base is not None:
             self._open_at(base)
 
@@ -288,13 +288,10 @@ class LogTail:
         self._failures += 1
         if self._failures < _PATIENCE:
             return
-        before = self.next_offset
-        yield from self._skip(f"the log cannot be read from offset {before} on")
-        if self.next_offset > before:
-            return
-        if wrong is not None:
+        has_begun = yield from self._skip(f"the log cannot be read from offset {self.next_offset} on")
+        if wrong is not None and not has_begun:
             raise wrong
-        if later is not None:
+        if later is not None and not has_begun:
             self._failures = 0
             self.close()
             self._open_at(later)
