@@ -12,7 +12,6 @@ from pathlib import Path
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
-from highwater.traces.messages.raft_lines import first_node, is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading import DamagedFileError, Source, TraceError, printable, readable
 from highwater.traces.reports.text import count
@@ -21,7 +20,6 @@ from highwater.traces.runs.format import is_run_trace
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
 DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
-RAFT_LOG = "raft logs"
 _COUNTED = {
     BROKER_LOG: ("broker's log", "brokers' logs"),
     DATA_DUMP: ("dump of data segments", "dumps of data segments"),
@@ -60,7 +58,6 @@ class Input:
     - ``broker_logs``, ``request_logs`` and dumps of data segments (``data_dumps``) are replayed with a metadata log.
     - ``dumps`` are dumps of the metadata log itself, and ``copies`` the logs of the cluster's other nodes. The replay
       skips both.
-    - ``raft_logs`` are the raft logs of one cluster, if ``kind`` is RAFT_LOG.
     """
 
     path: Path
@@ -69,7 +66,6 @@ class Input:
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
-    raft_logs: tuple[Path, ...] = ()
     request_logs: tuple[Path, ...] = ()
 
     @property
@@ -125,8 +121,6 @@ def kind_of(file: Path) -> str | None:
 
 
 def _kind_of_head(head: bytes) -> str | None:
-    if is_raft_log(head):
-        return RAFT_LOG
     if is_request_log(head):
         return REQUEST_LOG
     if is_data_dump(head):
@@ -147,9 +141,9 @@ def _kind_of_head(head: bytes) -> str | None:
 def inputs(paths: Iterable[Path]) -> Inputs:
     """Find the inputs in files and directories. Unrecognized files in a directory are skipped.
 
-    The files of one metadata log form one input; so do a metadata log and its dump, and the raft logs of a cluster.
-    Brokers' logs, request logs and data dumps belong to the metadata logs with which they share the longest path
-    prefix. Raises TraceError if a file cannot be read, or if a path does not exist or has nothing that can be replayed.
+    The files of one metadata log form one input; so do a metadata log and its dump. Brokers' logs, request logs
+    and data dumps belong to the metadata logs with which they share the longest path prefix. Raises TraceError if a
+    file cannot be read, or if a path does not exist or has nothing that can be replayed.
     """
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
@@ -172,7 +166,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
     if result.damaged and not result.found:
         raise result.damaged[0]
-    result.found = _raft_together(_without_dumps(_without_copies(list(dict.fromkeys(result.found)))))
+    result.found = _without_dumps(_without_copies(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
@@ -205,8 +199,8 @@ def _what_it_is_not(path: Path) -> str:
     if path.stat().st_size == 0:
         return "the file is empty"
     return (
-        "not a file that replay reads: a metadata log or its dump, a broker's log, request log, raft log or dump "
-        "of data segments, recorded controller operations, or a run of a model"
+        "not a file that replay reads: a metadata log or its dump, a broker's log, request log or dump of data "
+        "segments, recorded controller operations, or a run of a model"
     )
 
 
@@ -251,25 +245,6 @@ def _files(directory: Path) -> list[Path]:
                 if len(files) > MAX_FILES:
                     raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
     return sorted(files)
-
-
-def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Join a cluster's raft logs to one input.
-
-    A cluster's logs are in one directory, or in sibling directories with the logs of one node each.
-    """
-    files = [i.path for i in found if i.kind == RAFT_LOG]
-    nodes: dict[Path, set[int | None]] = {}
-    for file in files:
-        nodes.setdefault(file.parent.resolve(), set()).add(first_node(file))
-    clusters: dict[Path, tuple[Path, list[Path]]] = {}
-    for file in files:
-        directory = file.parent.resolve()
-        alone = len(nodes[directory]) == 1
-        place = file.parent.parent if alone else file.parent
-        clusters.setdefault(directory.parent if alone else directory, (place, []))[1].append(file)
-    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.values())]
-    return [*(i for i in found if i.kind != RAFT_LOG), *logs]
 
 
 def _without_copies(found: Sequence[Input]) -> list[Input]:

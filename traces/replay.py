@@ -13,11 +13,10 @@ from pathlib import Path
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
-from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
+from highwater.traces.inputs import OPERATIONS, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import BrokerLog
 from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
@@ -159,7 +158,7 @@ def replay(
     broker_logs: Sequence[str | PathLike[str]] = (),
     timelines: bool = False,
 ) -> Report:
-    """Replay one input: a metadata log or its dump, recorded controller operations, raft logs, or a run of a model.
+    """Replay one input: a metadata log or its dump, recorded controller operations, or a run of a model.
 
     - ``path`` is a file, or a directory with exactly one input. Brokers' logs, request logs and dumps of data segments
       in the directory are replayed with the metadata log.
@@ -210,17 +209,12 @@ def _skipped(wrong: DamagedFileError) -> Doubt:
 
 
 def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
-    """The input without its compressed logs that are cut off or damaged, and the error of each of them.
-
-    If all raft logs of an input are damaged, returns the input unchanged, and no errors.
-    """
-    names = ("broker_logs", "request_logs", "data_dumps", "raft_logs")
+    """The input without its compressed logs that are cut off or damaged, and the error of each of them."""
+    names = ("broker_logs", "request_logs", "data_dumps")
     errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
     whole: dict[str, tuple[Path, ...]] = {
         name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
     }
-    if found.kind == RAFT_LOG and not whole["raft_logs"]:
-        return found, []
     left = replace(found, **whole)
     return left, [wrong for wrong in errors.values() if wrong is not None]
 
@@ -237,8 +231,6 @@ def _replay_all(
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
         return replay_run(found.path, rules, profile, progress, history=history)
-    if found.kind == RAFT_LOG:
-        return replay_raft(found.raft_logs, profile, rules, progress)
     report = _replay_cluster(found, profile, rules, progress, timelines)
     report.notes[:0] = found.notes
     return report

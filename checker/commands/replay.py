@@ -61,15 +61,20 @@ from highwater.traces.runs.replay import RunHistory
 @click.option(
     "--follow", is_flag=True, help="Follow the metadata log of a running cluster until SIGTERM or Ctrl-C."
 )
-@click.option("--state", metavar="FILE", type=click.Path(path_type=Path), help="--follow: go on from here.")
-@click.option("--events", metavar="FILE|-", help="--follow: write each event as a line of JSON.")
+@click.option(
+    "--incidents",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="--follow: keep the open incidents in this JSON file, and compare with it after a restart.",
+)
+@click.option("--events", metavar="FILE|-", help="--follow: write each change as a line of JSON.")
 @click.option(
     "--metrics",
     metavar="[HOST]:PORT|FILE",
     help="--follow: Prometheus metrics; served on loopback by default.",
 )
 @click.option(
-    "--on-incident", metavar="COMMAND", help="--follow: run this for each event, which it reads from stdin."
+    "--on-incident", metavar="COMMAND", help="--follow: run this for each change, which it reads from stdin."
 )
 @quiet_option("the last line")
 def replay(
@@ -83,7 +88,7 @@ def replay(
     page: Path | None,
     fail_on: str,
     follow: bool,
-    state: Path | None,
+    incidents: Path | None,
     events: str | None,
     metrics: str | None,
     on_incident: str | None,
@@ -102,14 +107,17 @@ def replay(
     damaged log; 3 no reliable problem, but the input is incomplete; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
-    beside = {"--state": state, "--events": events, "--metrics": metrics, "--on-incident": on_incident}
+    beside = {
+        "--incidents": incidents,
+        "--events": events,
+        "--metrics": metrics,
+        "--on-incident": on_incident,
+    }
     _refuse_with_follow(follow, {"--json": json_file, "--html": page, "--out": out}, engine, beside)
     if follow:
-        from highwater.checker.follow.loop import Outputs
         from highwater.checker.follow.loop import follow as follow_cluster
 
-        opened = Outputs.opened(events, state, metrics, on_incident)
-        return follow_cluster(paths, profile, switched, opened, quiet=quiet)
+        return follow_cluster(paths, profile, switched, events, incidents, metrics, on_incident, quiet=quiet)
     if page is not None:
         refuse_unwritable("--html", page)
     _refuse_by_engine(engine, spark_master, out, page)

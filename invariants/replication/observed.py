@@ -100,9 +100,6 @@ OF_BROKERS = (
 """Statements checked on brokers' logs."""
 
 OF_REQUESTS = (
-    statements.hwm_never_moves_back,
-    hwm_stands_under_min_isr,
-    hwm_waits_for_isr,
     isr_joined_caught_up,
     statements.leader_answers_in_its_epoch,
     statements.stale_epochs_are_refused,

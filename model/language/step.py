@@ -6,11 +6,9 @@ Stepper traces one instance at a time, names the guards that refuse a step, and 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
@@ -23,17 +21,14 @@ from highwater.model.language.graph import (
     compile_nodes,
     values_of,
 )
-from highwater.model.language.initial import Scalars, start_of
-from highwater.model.language.model import NO_STATE, Instance, state_inputs, trace_instance
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import Check, tracing
 from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 
-REMEMBERED = 200_000
-"""The default maximum number of results in a Memo."""
-_P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
 
@@ -132,14 +127,6 @@ class Stepper:
 
     # --- states ---------------------------------------------------------------------------------------
 
-    @property
-    def initial(self) -> Scalars:
-        """An initial state of the protocol. Raises LanguageError if there is none."""
-        found = start_of(self.protocol, self._nodes).first()
-        if found is None:
-            raise LanguageError(NO_STATE)
-        return found
-
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a plain state. Fields that the state type lacks are ignored.
 
@@ -172,16 +159,6 @@ class Stepper:
         if key not in self._steps:
             self._steps[key] = self._step(*key) if action in self._actions else None
         return self._steps[key]
-
-    def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
-        """The step of an action with parameter values by name.
-
-        None if the action has other parameters, or for a reason that ``step`` names.
-        """
-        found = self._actions.get(action)
-        if found is None or parameters.keys() != found.domains.keys():
-            return None
-        return self.step(action, [parameters[name] for name in found.domains])
 
     def _step(self, name: str, values: tuple[Any, ...]) -> TracedStep | None:
         action, arguments, key = self._actions[name], (), list(values)
@@ -220,10 +197,6 @@ class Stepper:
 
     # --- functions of a state -------------------------------------------------------------------------
 
-    def function(self, stated: Callable[[Any, State], Value]) -> Evaluate:
-        """Compile a function of (protocol, state) to a function of a state's scalars."""
-        return self.functions([stated])
-
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
         """Compile functions of (protocol, state) to one function of a state's scalars, which joins all results."""
         nodes: list[Node] = []
@@ -235,11 +208,11 @@ class Stepper:
 
 
 class Memo(dict[Hashable, Any]):
-    """A cache that is emptied when it holds ``limit`` results. ``missed`` counts the results that were computed."""
+    """A cache that is emptied when it holds ``limit`` results."""
 
-    def __init__(self, limit: int = REMEMBERED) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.limit, self.missed = limit, 0
+        self.limit = limit
 
     def of(self, key: Hashable, make: Callable[..., _T], *given: Any) -> _T:
         """The cached result for ``key``. If it is not cached, it is computed by ``make(*given)``."""
@@ -250,41 +223,5 @@ class Memo(dict[Hashable, Any]):
         found = make(*given)
         if len(self) >= self.limit:
             self.clear()
-        self.missed += 1
         self[key] = found
         return found
-
-
-class Ranks(NamedTuple):
-    """Maps numbers to their ranks (positions in ascending order, from 0).
-
-    A protocol's rules only compare offsets and epochs, and take the least or the greatest. Small numbers in the same
-    order can therefore replace large numbers: the steps are the same.
-    """
-
-    values: Sequence[int]
-
-    @classmethod
-    def of(cls, values: Iterable[int]) -> Ranks:
-        """The ranks of these numbers."""
-        return cls(sorted(set(values)))
-
-    def rank(self, value: int) -> int:
-        """The rank of a number: how many ``values`` are smaller; −1 if the number is below all ``values``."""
-        return -1 if value < self.values[0] else bisect_left(self.values, value)
-
-    def value(self, rank: int) -> int:
-        """The number with this rank: −1 for rank −1, and the greatest number plus 1 for a rank past the end."""
-        if rank < 0:
-            return -1
-        return self.values[rank] if rank < len(self.values) else self.values[-1] + 1
-
-
-def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """The protocol with these parameters and rules. Parameters may exceed the maxima declared for scenarios."""
-    wide = {
-        name: replace(known, high=max(known.high, parameters.get(name, known.high)))
-        for name, known in protocol.parameters.items()
-    }
-    large = type(protocol.__name__, (protocol,), {"parameters": wide, "__module__": protocol.__module__})
-    return large(parameters, rules)

@@ -19,6 +19,7 @@ FILES = {
     "gate": "checker/comparing/gate/gate.schema.json",
     "mutation": "checker/comparing/mutation/mutation.schema.json",
     "report": "traces/reports/report.schema.json",
+    "incidents": "checker/follow/incidents.schema.json",
 }
 DIGESTS = {
     "result": "ac83ae6a1c4753b6",
@@ -26,6 +27,7 @@ DIGESTS = {
     "gate": "2ff929983581eff0",
     "mutation": "8ed77a04788119fd",
     "report": "f11443d960b80659",
+    "incidents": "60e6a556c5e56365",
 }
 """Schema → digest, descriptions left out.
 

@@ -41,12 +41,11 @@ FIRST = Partition()
 class RequestLogs:
     """A context manager that writes a cluster's metadata log and request logs into a directory.
 
-    ``now`` is the time in ms, which the caller advances. A request is answered ``took`` ms after it arrived;
-    ``waited`` of them are purgatory time.
+    ``now`` is the time in ms, which the caller advances. A request is answered ``took`` ms after it arrived.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.now, self.took, self.waited = directory, START_MS, 2.0, 0.0
+        self.directory, self.now, self.took = directory, START_MS, 2.0
         self.metadata = LogWriter(_made(directory / "__cluster_metadata-0"), 1 << 30)
         self._files: dict[int, TextIO] = {}
         self._numbers: dict[str, int] = {}
@@ -128,7 +127,7 @@ class RequestLogs:
             "request": request,
             "response": response,
             "connection": f"127.0.0.1:{NODES + node}-127.0.0.1:50000-0-0",
-            "totalTimeMs": took, "requestQueueTimeMs": 0.0, "localTimeMs": took, "remoteTimeMs": self.waited,
+            "totalTimeMs": took, "requestQueueTimeMs": 0.0, "localTimeMs": took, "remoteTimeMs": 0.0,
             "throttleTimeMs": 0, "responseQueueTimeMs": 0.0, "sendTimeMs": 0.0,
             "securityProtocol": "PLAINTEXT", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT",
         }  # fmt: skip
@@ -175,9 +174,9 @@ class RequestLogs:
 
     def produce(
         self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
-        transaction: str | None = None, of: Partition = FIRST,
+        of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
+        request = {"transactionalId": None, "acks": acks, "timeoutMs": 2000, "topicData": [
             {"topicId": of.topic_id, "partitionData": [{"index": of.number, "recordsSizeInBytes": 70}]}]}  # fmt: skip
         answer = {"index": of.number, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
         response = {

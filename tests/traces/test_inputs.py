@@ -14,7 +14,6 @@ from highwater.traces.inputs import (
     METADATA_DUMP,
     METADATA_LOG,
     OPERATIONS,
-    RAFT_LOG,
     RUN,
     Input,
     inputs,
@@ -167,18 +166,15 @@ def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
         replay(tmp_path)
 
 
-def test_nodes_logs_without_a_metadata_log_are_replayed_as_far_as_they_go(tmp_path: Path) -> None:
-    """Raft logs are replayed without a metadata log; broker logs are skipped with a message."""
-    raft = "[2026-11-21 10:00:00,160] TRACE [RaftManager id=100] Leader appended records at base offset 0, new end "
-    raft += "offset is OffsetAndEpoch[offset=1, epoch=1] (org.apache.kafka.raft.KafkaRaftClient)\n"
+def test_brokers_logs_beside_a_run_of_the_model_are_skipped(tmp_path: Path) -> None:
     broker = "[2026-11-21 10:00:00,160] DEBUG [Partition t-0 broker=0] High watermark updated to 5 "
     broker += "(kafka.cluster.Partition)\n"
     for node in ("node0", "node1"):
         (tmp_path / node).mkdir()
-        (tmp_path / node / "raft.log").write_text(raft, encoding="utf-8")
         (tmp_path / node / "server.log").write_text(broker, encoding="utf-8")
+    text(tmp_path / "run.ndjson", RUN_LINE)
     found = inputs([tmp_path])
-    assert [i.kind for i in found.found] == [RAFT_LOG]
+    assert [i.kind for i in found.found] == [RUN]
     (line,) = found.skipped
     assert line.startswith("skipped 2 brokers' logs: name the cluster's metadata log, too")
     with pytest.raises(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -130,6 +131,9 @@ class Registration(Struct, gc=False, frozen=True):
     registered: bool = True
 
 
+_EPOCH = attrgetter("epoch")
+
+
 class MetadataIndex:
     """The index of a metadata log. The replay calls ``change``, ``setting`` and ``record``."""
 
@@ -147,10 +151,8 @@ class MetadataIndex:
         self._registrations: dict[int, list[Registration]] = defaultdict(list)
         self._by_time: list[tuple[int, int, int]] = []
         """Each change of a registration: its time, its number in log order, and its metadata offset; sorted."""
-        self._incarnations: dict[int, dict[int, Registration]] = defaultdict(dict)
-        """The first registration of each incarnation, by broker and broker epoch."""
-        self._places: set[int] = set()
-        self._sorted_places: list[int] = []
+        self._incarnations: dict[int, list[Registration]] = defaultdict(list)
+        """Per broker, the first registration with each broker epoch; sorted by broker epoch."""
 
     # --- partitions -----------------------------------------------------------------------------------
 
@@ -161,14 +163,6 @@ class MetadataIndex:
         """
         name, position = self.topics.get(topic, ("", 0))
         return next((h for h in self.histories.get((name, number), ()) if h.position >= position), None)
-
-    def partitions(self, topic: str) -> Iterator[History]:
-        """Each partition's history since the topic was created, in the order of partition numbers."""
-        name, _ = self.topics.get(topic, ("", 0))
-        for number in sorted(number for of, number in self.histories if of == name):
-            history = self.history(topic, number)
-            if history is not None:
-                yield history
 
     def change(self, change: PartitionChange) -> None:
         """Add a change of a partition."""
@@ -183,7 +177,6 @@ class MetadataIndex:
             known = self._living[change.name] = History(self._lives, change.name, change.position)
             self.histories[change.topic, change.partition].append(known)
         known.add(change)
-        self._places.add(change.position)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """Add a change of a setting that applies to the partition ``name``."""
@@ -195,7 +188,6 @@ class MetadataIndex:
                 unclean_election=setting.unclean_election,
             )  # fmt: skip
             known.add(now)
-            self._places.add(at.position)
 
     # --- topics and brokers ---------------------------------------------------------------------------
 
@@ -228,9 +220,8 @@ class MetadataIndex:
         self.brokers[broker] = found
         self._registrations[broker].append(found)
         insort(self._by_time, (time, len(self._by_time), position))
-        self._places.add(position)
-        if registered:
-            self._incarnations[broker].setdefault(epoch, found)
+        if registered and self.registered(broker, epoch) == NEVER:
+            insort(self._incarnations[broker], found, key=_EPOCH)
 
     def registration(self, broker: int, position: int) -> Registration | None:
         """A broker's registration after the record at an offset; None if it has not registered yet."""
@@ -240,37 +231,30 @@ class MetadataIndex:
 
     def epochs_of(self, broker: int) -> list[int]:
         """The broker epochs with which a broker was registered, ascending: the last SHOWN ones."""
-        return sorted(self._incarnations.get(broker, ()))[-SHOWN:]
+        return [found.epoch for found in self._incarnations.get(broker, ())[-SHOWN:]]
 
     def latest_epoch(self, broker: int, by_ms: float = NEVER) -> int:
         """The greatest broker epoch with which a broker was registered by a time; −1 if there is none."""
-        known = self._incarnations.get(broker, {})
-        return max((epoch for epoch, found in known.items() if found.time <= by_ms), default=-1)
+        return max((r.epoch for r in self._incarnations.get(broker, ()) if r.time <= by_ms), default=-1)
 
     def registered(self, broker: int, epoch: int) -> float:
         """The time at which a broker was registered with a broker epoch; NEVER if it was not."""
-        found = self._incarnations.get(broker, {}).get(epoch)
-        return NEVER if found is None else float(found.time)
+        known = self._incarnations.get(broker, ())
+        place = bisect_left(known, epoch, key=_EPOCH)
+        return float(known[place].time) if place < len(known) and known[place].epoch == epoch else NEVER
 
-    def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """Time and offset of a broker's registration with the next broker epoch after ``epoch``, or (NEVER, None)."""
-        known = self._incarnations.get(broker, {})
-        later = min((one for one in known if one > epoch), default=None)
-        return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
+    def registered_later(self, broker: int, epoch: int) -> Registration | None:
+        """A broker's registration with the next broker epoch after ``epoch``; None if there is none."""
+        known = self._incarnations.get(broker, ())
+        place = bisect_right(known, epoch, key=_EPOCH)
+        return known[place] if place < len(known) else None
 
     def starts_after(self, broker: int, time: float) -> float:
         """The first time after ``time`` at which a broker was registered with a new broker epoch; NEVER if none."""
-        known = self._incarnations.get(broker, {}).values()
+        known = self._incarnations.get(broker, ())
         return min((float(found.time) for found in known if found.time > time), default=NEVER)
 
     # --- both -----------------------------------------------------------------------------------------
-
-    def changes_after(self, position: int) -> float:
-        """The next offset after ``position`` with a change of a partition, setting or registration; NEVER if none."""
-        if len(self._sorted_places) != len(self._places):
-            self._sorted_places = sorted(self._places)
-        place = bisect_right(self._sorted_places, position)
-        return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(
         self, history: History, start_ms: float, end_ms: float

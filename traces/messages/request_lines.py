@@ -13,14 +13,15 @@ or an id.
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from highwater.traces.reading import (
     INT32,
@@ -62,10 +63,6 @@ class Header(_Form, rename="camel", gc=False, frozen=True):
     request_api_version: int
 
 
-class _Line(_Form, rename="camel", gc=False, frozen=True):
-    request_header: Header
-
-
 class Exchanged(_Form, Generic[_Q, _A], rename="camel", gc=False, frozen=True, kw_only=True):
     """A request and its response in a line of JSON. Durations are in ms."""
 
@@ -76,7 +73,6 @@ class Exchanged(_Form, Generic[_Q, _A], rename="camel", gc=False, frozen=True, k
     response_queue_time_ms: Ms
     send_time_ms: Ms
     throttle_time_ms: Ms
-    remote_time_ms: float = 0
     request: _Q
     response: _A
 
@@ -161,7 +157,6 @@ class _WrittenTopic(_Form, rename="camel", gc=False, frozen=True):
 
 class _ProduceRequest(_Form, rename="camel", gc=False, frozen=True):
     acks: Number
-    transactional_id: str | None = None
     topic_data: list[_WrittenTopic] = []
 
 
@@ -222,7 +217,6 @@ class _RegistrationResponse(_Form, rename="camel", gc=False, frozen=True):
     broker_epoch: Long
 
 
-_HEADER = Decoder(_Line)
 _DECODERS: dict[int, Decoder[Exchanged[Any, Any]]] = {
     FETCH: Decoder(Exchanged[_FetchRequest, _FetchResponse]),
     # With acks 0 the response is an empty text.
@@ -260,8 +254,6 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     taken: float
     answered: float
     ended: float
-    waited: bool
-    """True if the request waited, for example in purgatory, after a handler took it (``remoteTimeMs`` above 0)."""
     listener: str
     connection: str
     said: Any
@@ -270,6 +262,11 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     def wrong(self, field: str | None, message: str) -> TraceError:
         """A TraceError about this line, for the caller to raise."""
         return TraceError(self.path, self.line, field, message)
+
+    def earlier(self, by_ms: float) -> RequestLine:
+        """This line with ``by_ms`` subtracted from its times."""
+        times = {name: getattr(self, name) - by_ms for name in ("arrived", "taken", "answered", "ended")}
+        return replace(self, **times)
 
 
 @dataclass
@@ -335,32 +332,29 @@ def read_request_log(
                 counted.cut_off(path, number)
                 continue
             key = _KEY.search(line, at, at + _KEY_WITHIN)
-            api = None if key is None else int(key[1])
-            if api is not None and api not in wanted:
+            if key is None:
+                raise TraceError(
+                    path, number, "requestHeader.requestApiKey", "no number where the request begins"
+                )
+            api = int(key[1])
+            if api not in wanted:
                 if api not in names:
                     name = _NAME.search(line, at)
                     names[api] = name[1].decode() if name else f"request {api}"
                 counted.others[names[api]] += 1
                 continue
             ended = _time(path, number, line, at) - utc_offset_ms
-            found = _parsed(path, number, line[at + len(_START) : end], api, ended, wanted)
-            if found is not None:
-                yield found
+            yield _parsed(path, number, line[at + len(_START) : end], api, ended)
 
 
-def _parsed(
-    path: Path, number: int, text: bytes, api: int | None, ended: float, wanted: frozenset[int]
-) -> RequestLine | None:
-    """Parse the request in a text; None if its API is not wanted. ``api`` None: the header does not come first."""
+def _parsed(path: Path, number: int, text: bytes, api: int, ended: float) -> RequestLine:
+    """Parse the request in a text. Raises TraceError if it is malformed."""
     if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         if not text.isascii():
             text.decode()  # msgspec does not check the bytes of skipped texts
-        key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
-        if key not in wanted:
-            return None
-        said = _DECODERS[key].decode(text)
+        said = _DECODERS[api].decode(text)
     except RecursionError:
         raise TraceError(path, number, None, "JSON nested too deeply") from None
     except ValidationError as wrong:
@@ -368,14 +362,14 @@ def _parsed(
     except (DecodeError, UnicodeDecodeError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     total, queued = said.total_time_ms, said.request_queue_time_ms
-    if said.request_header.request_api_key != key:
+    if said.request_header.request_api_key != api:
         raise TraceError(path, number, "requestHeader.requestApiKey", "stands twice")
     if queued > total:
         raise TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
     taken, connection = ended - total + queued, said.connection
     sent = said.send_time_ms + said.response_queue_time_ms + said.throttle_time_ms
     return RequestLine(
-        path, number, key, ended - total, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
+        path, number, api, ended - total, taken, max(taken, ended - sent), ended,
         connection.partition("-")[0], connection, said,
     )  # fmt: skip
 
@@ -420,15 +414,13 @@ class Fetch(Struct, gc=False, frozen=True):
 class Produced(NamedTuple):
     """A partition of a produce request and its answer.
 
-    ``offset`` is the batch's start offset in the answer, −1 for none. ``transactional``: the batch is of a
-    transaction, whose end marker is appended without a produce request. ``answered`` is false with acks 0.
+    ``offset`` is the batch's start offset in the answer, −1 for none. ``answered`` is false with acks 0.
     """
 
     acks: int
     key: Key
     error: int
     offset: int
-    transactional: bool
     answered: bool = True
 
 
@@ -489,17 +481,13 @@ def read_produce(line: RequestLine) -> list[Produced]:
     request: _ProduceRequest = said.request
     is_answered = said.response != ""
     topics: list[_WrittenTopic] = said.response.responses if is_answered else request.topic_data
-    is_transactional = request.transactional_id is not None
     found = []
     for topic in topics:
         name = topic.name if topic.topic_id is None else topic.topic_id
         if name is None:
             raise line.wrong("response.responses.topicId", "missing")
         for p in topic.partition_responses if is_answered else topic.partition_data:
-            key = name, p.index
-            found.append(
-                Produced(request.acks, key, p.error_code, p.base_offset, is_transactional, is_answered)
-            )
+            found.append(Produced(request.acks, (name, p.index), p.error_code, p.base_offset, is_answered))
     return found
 
 
@@ -535,8 +523,8 @@ def read_alter(line: RequestLine) -> list[Proposal]:
 # --- sessions --------------------------------------------------------------------------------------------
 
 # KIP-227: a fetch lists the changes since the previous fetch of its session, and an answer lists the partitions with
-# new data. A partition in neither list is fetched again as before, and has the HWM that was sent last. After a
-# missing line, only the partitions that later fetches list are known.
+# new data. A partition in neither list is fetched again as before. After a missing line, only the partitions that later
+# fetches list are known.
 
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
 """The most sessions of followers that are stored (the last used ones), and the most partitions of each."""
@@ -556,44 +544,36 @@ class Sessions:
     """The fetch sessions of one node. ``gaps`` counts the fetches that continue a session after missing lines."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._sessions: dict[int, Session] = {}
+        """The sessions by number, the last used one last."""
         self.gaps = 0
 
-    def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
-        """Update the sessions with a fetch.
+    def take(self, fetch: Fetch) -> Mapping[Key, Asked]:
+        """Update the sessions with a fetch, and return the partitions that the fetch requests.
 
-        Returns the partitions that the fetch requests, and True if its session continues without a gap. Do not change
-        the result; it is valid until the next fetch.
+        The result is valid until the next fetch.
         """
         if fetch.session_epoch <= FULL:
             self._sessions.pop(fetch.asked_session, None)
-            asked = fetch.asked
             if fetch.session_epoch == FULL and fetch.session and not fetch.error:
-                self._keep(fetch.session, Session(0, dict(asked)))
-            return asked, False
-        session = self._sessions.get(fetch.asked_session)
-        goes_on = session is not None and session.epoch + 1 == fetch.session_epoch
-        if session is None or not goes_on:
+                self._keep(fetch.session, Session(0, dict(fetch.asked)))
+            return fetch.asked
+        session = self._sessions.pop(fetch.asked_session, None)
+        if session is None or session.epoch + 1 != fetch.session_epoch:
             self.gaps += 1
             session = Session(fetch.session_epoch)
         session.epoch = fetch.session_epoch
-        if fetch.asked:
-            if len(session.asked) > MAX_ASKED:
-                session.asked.clear()
-            session.asked.update(fetch.asked)
+        if len(session.asked) > MAX_ASKED:
+            session.asked.clear()
+        session.asked.update(fetch.asked)
         for key in fetch.forgotten:
             session.asked.pop(key, None)
         if fetch.session == fetch.asked_session:
-            if goes_on:
-                self._sessions.move_to_end(fetch.session)
-            else:
-                self._keep(fetch.session, session)
-        else:
-            self._sessions.pop(fetch.asked_session, None)
-        return session.asked, goes_on
+            self._keep(fetch.session, session)
+        return session.asked
 
     def _keep(self, number: int, session: Session) -> None:
+        self._sessions.pop(number, None)
         self._sessions[number] = session
-        self._sessions.move_to_end(number)
         if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+            del self._sessions[next(iter(self._sessions))]

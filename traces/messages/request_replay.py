@@ -1,7 +1,7 @@
 """Replay of request logs with a metadata log: comparison with the model, and the messages around partition changes.
 
-Requests to controllers are few and are read first. Then each line of a node's log is compared with the log's earlier
-lines, and with the records of the metadata log that its epochs refer to. To show messages in the report's page, each
+Requests to controllers are few and are read first. Then the lines of each node's log are compared with the records of
+the metadata log that their epochs refer to. To show messages in the report's page, each
 node's log is read again. The last messages about a partition before each change or violation, and the first messages
 after it, are selected.
 """
@@ -11,15 +11,15 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.messages import proposals, request_lines
-from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
-from highwater.traces.messages.copies import without_copies
-from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
+from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context
+from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.nodes import Node
 from highwater.traces.messages.proposals import ERRORS
 from highwater.traces.messages.request_lines import (
@@ -39,7 +39,8 @@ from highwater.traces.messages.request_lines import (
     read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
-from highwater.traces.reports.findings import Doubt, Finding, Unexplained
+from highwater.traces.reading import CHUNK, Source
+from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import (
     CLIENT,
     CONTROLLER,
@@ -52,6 +53,48 @@ from highwater.traces.reports.observed import (
 from highwater.traces.reports.observed import FETCH as SHOWN_FETCH
 from highwater.traces.reports.report import Report, Timeline
 
+# --- copies ----------------------------------------------------------------------------------------------
+
+
+def without_copies(paths: Sequence[Path], notes: list[str]) -> list[Path]:
+    """The logs in the order of their first lines, without copies. Raises TraceError if a log cannot be read.
+
+    A log is a copy if another log begins with all of it. A note for each copy is added to ``notes``.
+    """
+    by_beginning: dict[bytes, list[Path]] = {}
+    for path in paths:
+        by_beginning.setdefault(begins(path), []).append(path)
+    kept: list[Path] = []
+    for _, logs in sorted(by_beginning.items()):
+        distinct: list[Path] = []
+        for path in logs:
+            at = next((i for i, other in enumerate(distinct) if _is_copy(path, other)), None)
+            if at is None:
+                distinct.append(path)
+                continue
+            copy, distinct[at] = sorted((path, distinct[at]), key=_size)
+            notes.append(f"{copy}: skipped: {distinct[at]} has the same lines")
+        kept += distinct
+    return kept
+
+
+def _is_copy(path: Path, other: Path) -> bool:
+    """True if one of two files begins with the whole other one."""
+    with Source(path) as one, Source(other) as two:
+        while True:
+            here, there = one.read(CHUNK), two.read(CHUNK)
+            shorter = min(len(here), len(there))
+            if here[:shorter] != there[:shorter]:
+                return False
+            if shorter < CHUNK:
+                return True
+
+
+def _size(path: Path) -> int:
+    with Source(path) as source:
+        return sum(map(len, source.chunks()))
+
+
 # --- replay ----------------------------------------------------------------------------------------------
 
 QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
@@ -61,7 +104,7 @@ _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
 
 class Requests:
-    """Replays a cluster's request logs. The results are the context's verdicts, ``notes`` and ``doubts``."""
+    """Replays a cluster's request logs. The results are the context's verdicts, and ``notes``."""
 
     def __init__(
         self,
@@ -72,12 +115,7 @@ class Requests:
         self.context, self._read = context, read
         self.counted = Counted()
         self.notes: list[str] = []
-        self.paths = without_copies(paths, begins, self.notes)
-        self.doubts: list[Doubt] = []
-        self.files_off: set[str] = set()
-        """The paths of logs of nodes whose clocks are off."""
-        self.offset_ms = 0
-        self._controllers_ahead: dict[Path, float] = {}
+        self.paths = without_copies(paths, self.notes)
         self._nodes: dict[int, Node] = {}
         self._of_listener: dict[str, int | None] = {}
         self._in: Path | None = None
@@ -89,13 +127,10 @@ class Requests:
         try:
             self._controllers()
             for path in self.paths:
-                for line in self._read(path, self.counted, _OF_BROKERS, self._ahead(path)):
+                for line in self._read(path, self.counted, _OF_BROKERS, self.context.asked.offset_ms):
                     self._of_broker(line)
             for node in self._nodes.values():
                 node.finish()
-                if (doubt := node.apart.doubt()) is not None:
-                    self.doubts.append(doubt)
-                    self.files_off |= {str(path) for path in node.paths}
             if gaps := sum(node.sessions.gaps for node in self._nodes.values()):
                 verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
         finally:
@@ -111,12 +146,12 @@ class Requests:
     # --- once more ------------------------------------------------------------------------------------
 
     def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
-        """Read the requests of the APIs ``wanted`` again, with clock differences subtracted.
+        """Read the requests of the APIs ``wanted`` again.
 
         Raises TraceError if a log cannot be read.
         """
         for path in self.paths:
-            yield from self._read(path, Counted(), wanted, self._ahead(path))
+            yield from self._read(path, Counted(), wanted, self.context.asked.offset_ms)
 
     def name_of(self, key: Key) -> str | None:
         """The name of a partition; None if the metadata log does not have it."""
@@ -126,44 +161,26 @@ class Requests:
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
-        """Read and check the requests to controllers, and determine the lead of each log's clock (``_ahead``)."""
+        """Read and check the requests to controllers."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
             for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
                     for proposal in read_alter(line):
-                        asked.add_proposal(proposal)
+                        if not asked.add_proposal(proposal):
+                            verdicts.outside[_UNKNOWN] += 1
                 elif line.api == REGISTRATION:
-                    asked.add_registration(line)
+                    asked.registrations.append(line)
                 else:
                     verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
                     asked.add_heartbeat(line)
-        self.offset_ms = asked.offset_ms
-        self._controllers_ahead = controllers_ahead(asked)
-        for path, ms in self._controllers_ahead.items():
-            self.notes.append(
-                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's; replay corrects it"
-            )
-        asked.settle(self._ahead)
-        if asked.unknown:
-            verdicts.outside["AlterPartition of a partition that the metadata log does not have"] += (
-                asked.unknown
-            )
-        for registration in asked.registrations():
+        asked.finish()
+        for registration in asked.registrations:
             self._registered(registration)
-        first, last = NEVER, -NEVER
-        for proposal in asked.proposals():
-            history = self.context.index.history(*proposal.key)
-            if history is not None:
-                proposals.decided(self.context, history, proposal)
-            first, last = min(first, proposal.line.arrived), max(last, proposal.line.answered)
+        for history, proposal in asked.proposals:
+            proposals.decided(self.context, history, proposal)
         proposals.in_flight(self.context)
-        proposals.missing(self.context, first, last)
-
-    def _ahead(self, path: Path) -> float:
-        """The lead of the times in a log over the metadata log's times, in ms."""
-        return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
     def _registered(self, line: RequestLine) -> None:
         """Check a registration: if it was accepted, the metadata log must have it."""
@@ -233,6 +250,7 @@ class Requests:
         return named if named in self.context.index.brokers else None
 
 
+_UNKNOWN = "AlterPartition of a partition that the metadata log does not have"
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """The requests to controllers, which are counted before the brokers' requests are read."""
 
@@ -279,18 +297,23 @@ class RequestsBeside:
 
 
 def _complete(report: Report, requests: Requests) -> None:
-    """Add the notes, gaps and figures to the report; what is in logs with a wrong clock becomes unreliable."""
-    verdicts, off = requests.context.verdicts, requests.files_off
-    report.doubts += requests.doubts
-    report.unreliable_count += sum(verdicts.reliable[file] for file in off)
-    report.unexplained = [
-        replace(u, reliable=u.reliable and u.position.get("file") not in off) for u in report.unexplained
-    ]
-    report.findings = [
-        replace(f, reliable=f.reliable and f.position.get("file") not in off) for f in report.findings
-    ]
+    """Add the notes and figures to the report. If a clock is off, what is reported about request logs is unreliable."""
+    verdicts, clocks = requests.context.verdicts, requests.context.clocks.doubt()
+    if clocks is not None and verdicts.reported:
+        files = {str(path) for path in requests.paths}
+        report.doubts.append(clocks)
+        report.unreliable_count += verdicts.reported
+        report.findings = [_unreliable(one, files) for one in report.findings]
+        report.unexplained = [_unreliable(one, files) for one in report.unexplained]
     report.notes += requests.notes
     report.figures |= verdicts.figures() | {"request log lines": requests.counted.lines}
+
+
+_Reported = TypeVar("_Reported", Finding, Unexplained)
+
+
+def _unreliable(one: _Reported, files: Set[str]) -> _Reported:
+    return replace(one, reliable=False) if one.position.get("file") in files else one
 
 
 # --- around ----------------------------------------------------------------------------------------------

@@ -64,11 +64,6 @@ class RecordGroups:
         self._held: tuple[list[int], list[bytes]] | None = None
         self._held_time = 0
 
-    @property
-    def is_open(self) -> bool:
-        """True if a group is incomplete."""
-        return self._transaction is not None or self._held is not None
-
     def are_alone(self, values: list[bytes | None]) -> TypeGuard[list[bytes]]:
         """True if each record of a batch is a group of its own: a change of a partition, or a NO_OP_RECORD."""
         full = len(values) % SPLIT == 0 and len(values) > 0

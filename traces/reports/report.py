@@ -126,9 +126,7 @@ class Report:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was checked: the input has no partition, no change and no operation; raft logs: no step."""
-        if self.kind == RAFT_LOGS:
-            return not (self.changes or self.unexplained_count)
+        """True if nothing was checked: the input has no partition, no change and no operation."""
         return not (self.partitions or self.changes or self.operations)
 
     @property
@@ -211,15 +209,12 @@ _WORK = frozenset({"beliefs", "steps explained"})
 """Figures about the replay's own work."""
 _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 """The prefix of the figures about messages in request logs, and the kinds that the summary shows."""
-RAFT_LOGS = "raft logs"
-"""The kind of a report on the raft logs of a metadata quorum."""
 _PROFILES = {
     "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
     "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
     "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
     "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
 }
-_PROFILES_OF_THE_QUORUM = {"kafka_4_2": "the rules of the metadata quorum in Kafka 4.2"}
 _COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
 _DURATION_WORDS = frozenset({"ms", "milliseconds"})
@@ -278,15 +273,13 @@ def headline(report: Report) -> str:
         return f"{begun}INCOMPLETE INPUT: no problem found in the complete part"
     so_far = " so far" if report.interrupted or report.damage else ""
     if report.is_empty:
-        content = "step" if report.kind == RAFT_LOGS else "partition, no change and no operation"
-        return f"{begun}Nothing checked{so_far}: the input has no {content}"
+        return f"{begun}Nothing checked{so_far}: the input has no partition, no change and no operation"
     return f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report)}"
 
 
 def rules_in_words(report: Report) -> str:
     """The display name of the rules of the report's profile."""
-    names = _PROFILES_OF_THE_QUORUM if report.kind == RAFT_LOGS else _PROFILES
-    return names.get(report.profile) or f"the rules of {printable(report.profile, 80)}"
+    return _PROFILES.get(report.profile) or f"the rules of {printable(report.profile, 80)}"
 
 
 def _unit(report: Report) -> str:

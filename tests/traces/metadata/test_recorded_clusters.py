@@ -194,7 +194,7 @@ def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) 
 def test_losses_are_reported_with_the_counts_of_the_consumers(scenario: str) -> None:
     """Records are reported as lost exactly where acknowledged records are missing afterwards."""
     cluster = CLUSTERS_4_2 / scenario
-    logs = [log for log in sorted(cluster.glob("logs/node*/*.log.gz")) if log.name != "raft.log.gz"]
+    logs = sorted(cluster.glob("logs/node*/*.log.gz"))
     report = replay_input(cluster / "__cluster_metadata-0", broker_logs=logs)
     losses = [f for f in report.findings if f.property == "leader_completeness"]
     assert [(f.position["offset"], f.at_risk.split(";")[0]) for f in losses] == LOST.get(scenario, [])

@@ -24,14 +24,14 @@ class Small:
 
     def fetch(
         self, offset: int, hwm: int, size: int = 70, wait: int = 50, f: int = 1, error: int = 0, epoch: int = 0,
-        since: float | None = None,
+        took: float = 2.0,
     ) -> None:  # fmt: skip
-        """A fetch of follower ``f`` and its answer, which comes after 2 ms, or is parked for ``since`` ms."""
+        """A fetch of follower ``f`` and its answer, which comes after ``took`` ms."""
         made = self.made
         made.now += wait
-        made.took, made.waited = (2.0, 0.0) if since is None else (since, since)
+        made.took = took
         made.fetch(0, f, self.epochs[f], epoch, offset, -1 if not offset else 0, hwm, size, error=error)
-        made.took, made.waited = 2.0, 0.0
+        made.took = 2.0
 
     def alter(
         self, answer: object, members: Sequence[int], partition_epoch: int = 0, wait: int = 0, **more: object

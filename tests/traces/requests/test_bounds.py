@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.messages import nodes, request_lines
+from highwater.traces.messages import request_lines
 from highwater.traces.messages.context import Context
 from highwater.traces.messages.metadata_index import MetadataIndex, Registration
 from highwater.traces.messages.request_replay import Around, Requests
@@ -25,18 +25,6 @@ def test_an_interruption_is_reported(ends: type, tmp_path: Path, monkeypatch: py
     report = replay(tmp_path, timelines=True)
     assert report.interrupted
     assert "messages explained" in report.figures
-
-
-@pytest.mark.parametrize(("kept", "goes_on"), [(2, 4), (1, 0)])
-def test_the_number_of_kept_followers_is_bounded(
-    kept: int, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two followers fetch in turn; with room for one, the replay forgets the other's offset."""
-    monkeypatch.setattr(nodes, "MAX_BEFORE", kept)
-    write_fetches(tmp_path, 6)
-    report = replay(tmp_path)
-    assert report.unexplained_count == 0
-    assert report.figures.get("messages explained: take_fetch_answer", 0) == goes_on
 
 
 @pytest.mark.parametrize(("kept", "gaps"), [(2, 0), (1, 4)])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from highwater.traces.messages.context import ControllerRequests
+from highwater.traces.messages.context import Clocks, ControllerRequests
 from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange, PartitionState
+from tests.generation.requests import registration
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import TOPICS, beginning, change, image, report_on, write
 
@@ -58,7 +59,6 @@ def test_a_partition_that_is_created_anew_has_a_history_of_its_own() -> None:
         history = index.history(ID, 0)
         assert history is not None
         assert history.deleted == (6000 if gone else None)
-        assert [h.number for h in index.partitions(NEW_ID)] == [2]
     called(index, "later", 10)
     assert index.history("later", 0) is None
 
@@ -88,21 +88,27 @@ def test_leader_epochs_are_looked_up() -> None:
     assert [history.led_by(0, by) for by in (999, 1000, 3999, 4000)] == [None, 0, 0, 3]
     assert history.led_by(2, 9999) is None
     assert [history.begun(by) for by in (999, 3000)] == [[], [0, 2]]
-    assert [index.changes_after(position) for position in (0, 2, 4)] == [1, 3, float("inf")]
 
 
-def test_heartbeats_of_two_controllers_are_put_in_order() -> None:
-    """Controller b's clock is 1 s ahead. A later heartbeat with a lower offset is ignored, and so is an error."""
-    index = followed((2, None, FIRST), (5, FIRST, SECOND), (9, SECOND, state(1, 2)))
-    asked, ahead = ControllerRequests(index), {Path("a"): 0.0, Path("b"): 1000.0, Path("c"): 0.0}
-    for name, *told in (("a", (10, 3, 0), (60, 9, 0)), ("b", (1030, 5, 0)), ("c", (5, 10, 1), (70, 8, 0))):
-        for time, offset, error in told:
-            request = SimpleNamespace(broker_id=1, current_metadata_offset=offset)
-            said = SimpleNamespace(request=request, response=SimpleNamespace(error_code=error))
-            asked.add_heartbeat(
-                RequestLine(Path(name), 1, HEARTBEAT, time, time, time, time, False, "", "", said)
-            )
-    asked.settle(ahead.__getitem__)
-    assert [asked.knew(1, offset) for offset in (3, 5, 8, 9, 10)] == [10, 30, 60, 60, float("inf")]
+def test_a_heartbeat_shows_what_a_broker_has_replayed() -> None:
+    """The heartbeats come from two logs. One with a lower offset, and one with an error, are ignored."""
+    asked = ControllerRequests(MetadataIndex(), Clocks())
+    for time, offset, error in ((10, 3, 0), (60, 9, 0), (30, 5, 0), (5, 10, 1), (70, 8, 0)):
+        request = SimpleNamespace(broker_id=1, current_metadata_offset=offset)
+        said = SimpleNamespace(request=request, response=SimpleNamespace(error_code=error))
+        asked.add_heartbeat(RequestLine(Path("a"), 1, HEARTBEAT, time, time, time, time, "", "", said))
+    asked.finish()
     assert [asked.had_replayed(1, 5, by) for by in (29, 30)] == [False, True]
     assert asked.had_replayed(1, 9, 70)
+
+
+def test_broker_epochs_are_looked_up() -> None:
+    index = MetadataIndex()
+    for position, epoch in ((4, 4), (9, 9)):
+        index.record(position, 1000 * position, "REGISTER_BROKER_RECORD", registration(1, epoch))
+    assert index.epochs_of(1) == [4, 9]
+    assert [index.registered(1, epoch) for epoch in (4, 5, 9)] == [4000, float("inf"), 9000]
+    later = [index.registered_later(1, epoch) for epoch in (3, 4, 9)]
+    assert [None if found is None else found.position for found in later] == [4, 9, None]
+    assert [index.latest_epoch(1, by) for by in (3999, 4000, 9000)] == [-1, 4, 9]
+    assert [index.starts_after(1, by) for by in (0, 4000, 9000)] == [4000, 9000, float("inf")]

@@ -15,14 +15,10 @@ from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 pytestmark = needs_clusters_4_2
 
 EXPLAINED = {
-    "send_fetch": (1735, 2814, 3010, 562),
-    "answer_fetch": (1883, 2736, 3395, 527),
-    "answer_fetch where logs diverge": (1, 1, 3, 4),
+    "send_fetch": (1894, 2743, 3409, 531),
+    "answer_fetch": (1884, 2737, 3398, 531),
     "refuse_fetch": (10, 7, 12, 0),
-    "take_fetch_answer": (1874, 2715, 3366, 525),
-    "write_acks_all": (1436, 1290, 1916, 341),
-    "acknowledge": (1437, 1286, 1916, 339),
-    "write refused": (24, 284, 99, 38),
+    "acknowledge": (1434, 1285, 1911, 339),
     "propose_expand or propose_shrink": (22, 36, 34, 8),
     "handle_alter_partition": (27, 37, 36, 8),
     "start_broker": (10, 6, 12, 7),
@@ -63,7 +59,7 @@ def test_every_message_is_explained_and_little_is_guessed(name: str) -> None:
     figures = conforming(name, all_logs(name)).figures
     counts = {action: counts[NAMES.index(name)] for action, counts in EXPLAINED.items()}
     assert {action: figures.get(f"messages explained: {action}", 0) for action in EXPLAINED} == counts
-    assert 0 < figures["messages guessed"] < figures["messages explained"] / 100
+    assert figures["messages guessed"] < figures["messages explained"] / 100
 
 
 def test_logs_of_some_nodes_are_enough() -> None:

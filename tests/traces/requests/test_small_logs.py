@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.messages.answers import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
 from highwater.traces.messages.context import CLOCKS_MS, OWN_MS
+from highwater.traces.messages.nodes import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
 from tests.generation.requests import FIRST
-from tests.traces.requests.small import Small, conforms, limit, report_of, said, told
+from tests.traces.requests.small import Small, limit, report_of, said, told
 
 ANSWERED, REFUSED = "answer_fetch", "refuse_fetch"
 OWN, CLOCKS = int(OWN_MS), int(CLOCKS_MS)
@@ -39,64 +39,6 @@ def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(small: Small
     small.change(leader=0)
 
 
-@limit(OWN + TOOK - 1, [ANSWERED])
-def test_an_hwm_is_not_below_the_offset_that_all_fetched_from(small: Small, wait: int) -> None:
-    """B4: the follower has fetched from offset 3, then receives HWM 0."""
-    small.fetch(0, 0)
-    small.fetch(3, 0, 0)
-    small.fetch(3, 0, 0, wait)
-
-
-@pytest.mark.parametrize(("since", "expected"), [(None, []), (400, [ANSWERED])])
-def test_a_parked_answer_has_the_hwm_that_its_fetch_advanced(
-    since: float | None, expected: list[str], tmp_path: Path
-) -> None:
-    """B4: the parked fetch of member 2, the last one to reach offset 3, advances the HWM before its answer."""
-
-    def happens(small: Small) -> None:
-        for offset in (0, 3):
-            small.fetch(offset, 0)
-        small.fetch(0, 0, f=2)
-        small.fetch(3, 0, 0, 600, f=2, since=since)
-
-    assert told(tmp_path, happens, replicas=(0, 1, 2)) == expected
-
-
-@limit(OWN + TOOK, ["B4"], replicas=(0, 1, 2))
-def test_a_fetch_that_came_later_does_not_explain_an_hwm(small: Small, wait: int) -> None:
-    """B4: an answer has HWM 3 while member 2 is at 0; ``wait`` decides if its next fetch came earlier."""
-    small.fetch(0, 0)
-    small.fetch(0, 0, f=2)
-    small.fetch(3, 3, 0)
-    small.fetch(3, 3, 0, wait, f=2)
-
-
-@limit(CLOCKS - 4, [ANSWERED], min_isr=2, isr=(0,))
-def test_a_leader_may_use_the_previous_isr_until_it_certainly_knows_the_new_one(
-    small: Small, wait: int
-) -> None:
-    """966.1: broker 1 rejoins the ISR; the leader's heartbeat, 3 ms before the next fetch, confirms it."""
-    small.fetch(0, 0)
-    small.fetch(3, 0, 0)
-    small.made.now += 1000
-    small.change(isr=[0, 1])
-    small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
-    small.fetch(3, 0, 0, 1)
-    small.fetch(3, 0, 0, wait)
-
-
-@conforms(replicas=(0, 1, 2))
-def test_a_fetch_that_arrived_before_a_write_may_be_logged_after_it(small: Small) -> None:
-    """B4: a fetch that arrived before the write is logged after it, with the older HWM."""
-    small.fetch(0, 0)
-    small.fetch(0, 0, f=2)
-    small.fetch(3, 0, 0, f=2)
-    small.fetch(3, 0, 0, 500)
-    small.made.now += OWN // 2
-    small.made.produce(0, 3, acks=1)
-    small.fetch(3, 0, 0, 2 * OWN, f=2, since=2 * OWN + TOOK)
-
-
 def test_a_refused_proposal_does_not_set_the_time_zone(tmp_path: Path) -> None:
     """The refused proposal has the partition epoch of the creation, one hour earlier."""
 
@@ -107,25 +49,6 @@ def test_a_refused_proposal_does_not_set_the_time_zone(tmp_path: Path) -> None:
         small.fetch(3, 2)
 
     assert ANSWERED not in told(tmp_path, happens)
-
-
-def test_a_change_whose_proposal_has_no_line_is_guessed(tmp_path: Path) -> None:
-    """Of three ISR changes, only the first and the last have AlterPartition lines."""
-
-    def happens(small: Small) -> None:
-        small.follows()
-        for number, isr in enumerate(([0, 1, 2], [0, 1], [0, 1, 2])):
-            small.made.now += 500
-            small.fetch(3 + number, 3 + number)
-            small.fetch(3 + number, 3 + number, f=2)
-            small.made.now += 500
-            small.change(isr=isr)
-            if number != 1:
-                small.alter((0, 0, isr, number + 1), isr, number)
-
-    report = report_of(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
-    assert said(report) == []
-    assert report.figures["messages guessed: an AlterPartition whose line is missing"] == 1
 
 
 @limit(CLOCKS, ["903.3"], replicas=(0, 1, 2), isr=(0, 1))

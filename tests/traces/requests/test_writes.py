@@ -1,4 +1,4 @@
-"""Writes in made request logs: unfounded errors and answers, and allowed ones."""
+"""Acknowledged writes in made request logs (B6)."""
 
 from __future__ import annotations
 
@@ -6,124 +6,121 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.messages.context import CLOCKS_MS, OWN_MS
 from tests.traces.requests.small import Small, conforms, limit, report_of, said, told
 
-NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
-REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"
+OWN, CLOCKS = int(OWN_MS), int(CLOCKS_MS)
+TOOK = 2
+"""Default time from request to answer, in ms."""
+UNDER_WAY = "messages guessed: a fetch that was under way where the log ends"
 
 
-@pytest.mark.parametrize(
-    ("error", "expected", "figure"),
-    [
-        (NOT_LEADER, [], "explained: write refused"),
-        (3, [], "explained: write refused"),
-        (100, [], "explained: write refused"),
-        (0, [WRITTEN], None),
-        (NOT_ENOUGH, [WRITTEN], None),
-        (45, [], "outside: write answered with error 45"),
-    ],
-)
-def test_a_broker_that_does_not_lead_writes_nothing(
-    error: int, expected: list[str], figure: str | None, tmp_path: Path
+@pytest.mark.parametrize(("error", "expected"), [(0, ["acknowledge"]), (6, []), (19, []), (45, [])])
+def test_a_broker_that_does_not_lead_acknowledges_nothing(
+    error: int, expected: list[str], tmp_path: Path
 ) -> None:
     def happens(small: Small) -> None:
         small.made.produce(1, 0 if not error else -1, error=error)
 
     report = report_of(tmp_path, happens)
     assert said(report) == expected
-    assert figure is None or report.figures[f"messages {figure}"] >= 1
+    assert report.figures.get(f"messages outside: write answered with error {error}", 0) >= (error > 0)
 
 
-@limit(101, [REFUSED])
-def test_a_leader_does_not_answer_that_it_is_no_leader(small: Small, wait: int) -> None:
-    """Up to 101 ms after the leader's answer, the error is allowed: the write may have come earlier."""
-    small.follows()
-    small.made.now += wait
-    small.made.produce(0, -1, error=NOT_LEADER)
-
-
-@limit(250, [REFUSED])
-def test_a_leader_may_deny_leading_once_its_epoch_has_ended(small: Small, wait: int) -> None:
-    """The next leader epoch begins ``wait`` ms after the answer, by the controller's clock."""
-    small.follows()
-    small.made.now += 500
-    small.made.produce(0, -1, error=NOT_LEADER)
-    small.made.now += wait
-    small.change(leader=1)
-
-
-@conforms()
-def test_a_leader_may_deny_leading_to_a_write_from_before(small: Small) -> None:
-    """The write arrived 500 ms ago, before the first fetch was answered."""
+@limit(OWN + TOOK, ["B6"], replicas=(0, 1, 2))
+def test_an_acknowledged_record_is_on_the_whole_isr(small: Small, wait: int) -> None:
+    """Member 2 is at 0; ``wait`` decides if its next fetch came before the acknowledgement."""
     small.fetch(0, 0)
-    small.made.now += 100
-    small.made.produce(0, -1, error=NOT_LEADER, took=500)
+    small.fetch(0, 0, f=2)
+    small.fetch(1, 0, 0)
+    small.made.produce(0, 0)
+    small.fetch(1, 1, 0, wait, f=2)
+
+
+@conforms(replicas=(0, 1, 2))
+def test_a_fetch_that_came_earlier_may_be_logged_later(small: Small) -> None:
+    """The fetch that shows the second copy is parked, and its line follows the acknowledgement by 500 ms."""
+    small.fetch(0, 0)
+    small.fetch(1, 0, 0, f=2)
+    small.made.produce(0, 0)
+    small.fetch(1, 1, 0, 500, took=510)
+
+
+@pytest.mark.parametrize("error", [6, 74])
+def test_a_fetch_that_is_refused_at_the_end_of_the_epoch_shows_a_copy(error: int, tmp_path: Path) -> None:
+    """The leader read the fetch, acknowledged the write, learned of the next leader epoch, and refused the fetch."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.made.produce(0, 0)
+        small.change(leader=1)
+        small.fetch(1, -1, 0, 100, error=error, took=110)
+
+    assert told(tmp_path, happens) == []
 
 
 @conforms()
-def test_a_denied_write_with_an_offset_is_in_the_log(small: Small) -> None:
-    small.follows(2)
+def test_a_leader_that_stays_the_leader_knows_its_followers(small: Small) -> None:
+    """The leader acknowledges a record in its second leader epoch; the follower fetched the record in the first."""
+    small.fetch(0, 0)
+    small.fetch(1, 0, 0)
+    small.made.now += 1000
+    small.change(leader=0)
+    small.made.now += 1000
+    small.made.produce(0, 0)
+
+
+@conforms()
+def test_an_earlier_leader_can_have_appended_what_is_acknowledged(small: Small) -> None:
+    """A producer sends a batch again after an election. The follower has it, and fetches from the leader later."""
+    small.fetch(0, 0)
     small.change(leader=1)
-    small.made.produce(0, 2, error=NOT_LEADER)
-    small.fetch(2, 1)
-    small.made.produce(0, 3, acks=1)
+    small.made.now += 1000
+    small.change(leader=0)
+    small.made.now += 1000
+    small.made.produce(0, 0)
+    small.fetch(1, 1, 0, 500, epoch=2)
 
 
-@pytest.mark.parametrize(
-    ("acks", "transaction", "expected"),
-    [(1, None, ["take_fetch_answer"]), (0, None, []), (1, "t", [])],
-)
-def test_a_follower_fetches_from_the_start_of_a_batch(
-    acks: int, transaction: str | None, expected: list[str], tmp_path: Path
+@limit(CLOCKS - 2, ["B6"], min_isr=2, isr=(0, 1))
+def test_a_leader_may_use_the_previous_isr_until_it_certainly_knows_the_new_one(
+    small: Small, wait: int
 ) -> None:
-    """Writes with acks=0 and transaction markers append records without a logged offset, so they allow gaps."""
+    """Broker 1 leaves the ISR, which is then too small. The leader's heartbeat confirms it before the write."""
+    small.fetch(0, 0)
+    small.fetch(1, 0, 0)
+    small.made.now += 1000
+    small.change(isr=[0])
+    small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
+    small.made.now += wait
+    small.made.produce(0, 0, took=1.0)
+
+
+def test_requests_under_way_when_a_leader_died_are_not_judged(tmp_path: Path) -> None:
+    """The leader died before it logged the fetch that shows the copy."""
 
     def happens(small: Small) -> None:
-        small.made.produce(0, 0 if acks else -1, acks=acks, transaction=transaction)
         small.fetch(0, 0)
-        small.made.produce(0, 1, acks=1)
-        small.made.produce(0, 5, acks=1)
-        small.fetch(1, 0)
-        small.fetch(3, 1)
-        small.go_on()
-        small.fetch(5, 3)
-
-    assert told(tmp_path, happens) == expected
-
-
-@pytest.mark.parametrize(
-    ("error", "offset", "expected"),
-    [
-        (TIMED_OUT, 0, []),
-        (NOT_ENOUGH_AFTER, 0, []),
-        (NOT_ENOUGH_AFTER, 1, [WRITTEN]),
-        (0, 1, [WRITTEN, ACKNOWLEDGED]),
-    ],
-)
-def test_a_batch_that_is_sent_again_is_not_written_again(
-    error: int, offset: int, expected: list[str], tmp_path: Path
-) -> None:
-    """Below min ISR, the leader may still answer for a batch that it has, but not append a new one."""
-
-    def happens(small: Small) -> None:
         small.made.produce(0, 0)
-        small.made.now += 500
-        small.change(isr=[0])
         small.made.now += 1000
-        small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
-        small.made.now += 1000
-        small.made.produce(0, offset, error=error)
+        fenced = {"brokerId": 0, "brokerEpoch": small.epochs[0], "fenced": 1}
+        small.change(isr=[1], leader=1)
+        small.made.records(("BROKER_REGISTRATION_CHANGE_RECORD", fenced))
+        small.made.register(0)
 
-    assert told(tmp_path, happens, min_isr=2)[: len(expected) + 1] == expected
+    report = report_of(tmp_path, happens)
+    assert (said(report), report.figures.get(UNDER_WAY)) == ([], 1)
 
 
-@pytest.mark.parametrize(("hwm", "expected"), [(0, ["answer_fetch"]), (1, [])])
-def test_an_acknowledged_record_is_below_the_hwm(hwm: int, expected: list[str], tmp_path: Path) -> None:
-    """500 ms after the acknowledgement, the HWM must include it. Earlier fetches are not in the log."""
-
+@pytest.mark.parametrize("acks", [0, 1])
+def test_only_writes_with_acks_all_wait_for_the_isr(acks: int, tmp_path: Path) -> None:
     def happens(small: Small) -> None:
-        small.made.produce(0, 0)
-        small.made.now += 500
-        small.fetch(1, hwm)
+        small.fetch(0, 0)
+        small.made.produce(0, 0, acks=acks)
 
-    assert told(tmp_path, happens, whole=False) == expected
+    assert told(tmp_path, happens) == []
+
+
+@conforms(whole=False)
+def test_a_follower_may_have_fetched_before_the_log_begins(small: Small) -> None:
+    small.made.produce(0, 7)
