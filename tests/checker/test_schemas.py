@@ -69,7 +69,6 @@ COMMANDS = {
     "result": ["check", "{}", "--engine", "interpreter"],
     "proof": ["prove", "{}", "--depth", "2"],
     "difference": ["diff", "{}", "--rule", "wraps=on"],
-    "coverage": ["coverage", "{}"],
     "tables": ["states", "{}", "--engine", "interpreter", "--out", "tables"],
     "gate": ["gate", "--update", "{}", "--baseline", "gate.toml", "--workers", "1"],
     "mutation": ["mutate", "{}", "--only", "increase", "--workers", "1"],
