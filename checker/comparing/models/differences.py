@@ -319,11 +319,11 @@ def questions_of_both(
     return (
         graph.and_(after, graph.not_(before)),
         graph.and_(before, graph.not_(after)),
-        graph.FALSE if a is None or b is None else graph.and_(both, _leads_elsewhere(a, b, inputs)),
+        graph.FALSE if a is None or b is None else graph.and_(both, leads_elsewhere(a, b, inputs)),
     )
 
 
-def _leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
+def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
     """The condition that the steps of two instances from one state lead to different states."""
     return graph.any_(
         graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
