@@ -79,14 +79,6 @@ class Comparison:
     to_new: ShownRun | None = None
     to_lost: ShownRun | None = None
 
-    @property
-    def equivalent(self) -> bool:
-        """True if every changed expression provably has the same value as before in every state."""
-        others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
-        same_states = self.whole and not (self.new_states or self.lost_states)
-        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
-        return self.same_graph or (same_states and same_steps and not others)
-
 
 def lines(found: Comparison) -> Iterator[str]:
     """The lines of the text report about one scenario."""
