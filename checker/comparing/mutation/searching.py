@@ -14,12 +14,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.comparing.models.differences import instances_of_both, leads_elsewhere
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram
+from highwater.checker.engines.solver.difference import instances_of_both, leads_elsewhere
 from highwater.checker.engines.state_graph import Explored, Words
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import graph
