@@ -11,6 +11,7 @@ from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, Ran
+from highwater.checker.scenarios import scenario_files
 
 FACTS: Facts = {
     "verdict": "holds",
@@ -83,6 +84,24 @@ def test_a_selection_has_globs_paths_and_exceptions(tmp_path: Path) -> None:
     standard = [e.name for e in Selection(["standard"]).entries(tmp_path)]
     assert "replication/large-acks" in standard
     assert "replication/large" not in standard
+
+
+TOO_LARGE = {
+    f"replication/{name}" for name in ("defect-join-by-old-fetch", "defect-unfenced-fetch", "large", "peer")
+}
+"""Scenarios with 30 million states or more."""
+
+
+def test_no_scenario_of_the_repository_is_outside_of_check_and_gate() -> None:
+    """``check`` runs the standard scenarios; the committed baseline selects the others."""
+    root = Path(__file__).parents[2]
+    selected = {e.name for e in baselines.read(root / baselines.DEFAULT).select.entries(root)}
+    left = {
+        name
+        for name, (_, standard) in scenario_files.titles().items()
+        if not standard and name not in selected
+    }
+    assert left == TOO_LARGE
 
 
 # --- comparing ------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from msgspec import Meta, Struct, structs
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.mutation.searching import (
-    Comparison,
     MutantSearch,
+    StepComparison,
     effort_for,
     levels_of,
     mutant_graph,
@@ -254,7 +254,7 @@ class _Explored:
         The mutants that have no such state come first.
         """
         states, sizes = states_of(self.base), np.cumsum(self.base.sizes)
-        comparison = Comparison(self.program, states, effort_for(len(states) * len(numbers)))
+        comparison = StepComparison(self.program, states, effort_for(len(states) * len(numbers)))
         found: list[tuple[int, int | None]] = []
         for number in sorted(numbers):
             first = comparison.first(model, number)

@@ -92,7 +92,7 @@ def mutant_graph(program: LinkProgram, mutant: int, options: SearchOptions) -> E
         program.judging = True
 
 
-class Comparison:
+class StepComparison:
     """Finds the protocol's states in which a mutant takes another step than the protocol.
 
     A step differs if mutant and protocol reach different states by it or prune it at different bounds, or if it is
