@@ -23,7 +23,7 @@ FILES = {
 DIGESTS = {
     "result": "ac83ae6a1c4753b6",
     "proof": "3535ce93e8ea3458",
-    "gate": "2ff929983581eff0",
+    "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
     "report": "f11443d960b80659",
 }
