@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.coverage import Coverage
-from highwater.checker.engines import native, reference
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import SearchOptions
@@ -63,12 +61,3 @@ def test_edges_of_networkx() -> None:
         "violates"
         not in next(iter(to_networkx(explore(Model(ledger().protocol), SearchOptions())).edges(data=True)))[2]
     )
-
-
-def test_coverage_counts_premises_like_the_explorer() -> None:
-    model = ledger()
-    found = reference.search(model, SearchOptions(all_states=True))
-    coverage = Coverage()
-    coverage.add("ledger", model, explore(model, SearchOptions(workers=1)).states, rules=False)
-    assert dict(coverage.premises) == found.premises
-    assert native.search(model, SearchOptions(all_states=True)).premises == found.premises
