@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -90,7 +90,7 @@ class TableDirectory:
                 remove_files(self.path / table, _TABLE)
                 (self.path / table).rmdir()
 
-    def finish(self, about: dict[str, Any]) -> None:
+    def finish(self, about: Mapping[str, object]) -> None:
         """Write ``about`` as run.json, which shows that the tables are complete."""
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
         with aside(self.path / ABOUT) as beside:
