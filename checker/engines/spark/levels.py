@@ -172,7 +172,6 @@ def successors(
     seen: Table,
     frontier: Iterable[tuple[int, Words]],
     known: Known,
-    deadlock: bool,
     steps: PartWriter | None,
     report: Report,
 ) -> Iterator[Words]:
@@ -182,7 +181,7 @@ def successors(
     to ``steps``. The counts are added to ``report``. A BoundError ends the search of successors, and is only noted in
     ``report``.
     """
-    buffers = RowBuffers(program, deadlock=deadlock, judging=False)
+    buffers = RowBuffers(program, judging=False)
     buffers["known_steps"] = known[1]
     states = sent = 0
     written: list[Any] = []
@@ -366,7 +365,6 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
     level = checkpoint.level(task.number)
     if level is None:
         raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
-    deadlock = json.loads(run.request)["deadlock"]
     frontier = (
         group
         for bucket in mine
@@ -374,7 +372,7 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
     )
     steps = found.step_writer(checkpoint, task.number + 1, report["task"])
     with closing(found.table(level.size // run.buckets)) as seen:
-        for rows in successors(found, seen, frontier, task.known, deadlock, steps, report):
+        for rows in successors(found, seen, frontier, task.known, steps, report):
             if len(rows):
                 yield blocks_of(rows, run.buckets)
 
@@ -465,7 +463,6 @@ class ParquetLevels:
         self._table_bytes = (memory_bytes or int(available_memory() * 0.6)) // processes
         self.committed: list[CommittedLevel] = []
         self.work = Work()
-        self._deadlock: bool = json.loads(run.request)["deadlock"]
         self._table = program.table(0)
         self._seen = program.table(0)
         self._upto = -1
@@ -588,7 +585,7 @@ class ParquetLevels:
         steps = self.program.step_writer(self.checkpoint, level.number + 1, None)
 
         def new() -> Iterator[Words]:
-            rows = successors(self.program, self._seen, frontier, known, self._deadlock, steps, expanded)
+            rows = successors(self.program, self._seen, frontier, known, steps, expanded)
             for candidates in rows:
                 yield from buffers.new(self._table, candidates)
                 if stopped():

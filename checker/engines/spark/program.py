@@ -49,7 +49,7 @@ class RowProgram(CompiledModel):
     ) -> None:
         # The driver has tested the symmetry, so a worker does not.
         super().__init__(model, request.symmetry, ask=ask, effort=effort)
-        self.content = content(self, request)
+        self.content, self.deadlock = content(self, request), request.deadlock
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
         self._action_of = np.array(
             [self.action_numbers[i.action.name] for i in model.instances], dtype=np.int64
@@ -206,9 +206,9 @@ def fill(table: Table, fingerprints: Words) -> None:
 class RowBuffers(Buffers):
     """The buffers and counters of a task or of the driver. Candidates are written as rows."""
 
-    def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
+    def __init__(self, program: RowProgram, *, judging: bool = True) -> None:
         words = program.layout.words
-        super().__init__(program.model, words, CONTEXT, want_deadlock=deadlock, judging=judging)
+        super().__init__(program.model, words, CONTEXT, want_deadlock=program.deadlock, judging=judging)
         self.program = program
         self.rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
         self["rows"] = self.rows.ctypes.data
