@@ -17,7 +17,8 @@ from tests.steps.ledger import DEPTHS, ledger
 
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import directory  # noqa: E402
+from highwater.checker.engines.columns import TRANSITIONS  # noqa: E402
+from highwater.checker.tables.directory import count_tables  # noqa: E402
 from highwater.checker.tables.writing import write  # noqa: E402
 
 
@@ -34,9 +35,9 @@ def expected(explored: Explored) -> list[set[str]]:
 
 
 def written(explored: Explored, place: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    told = write(explored, place, 2, None)
-    table = pq.read_table(place / directory.TRANSITIONS)
-    return table.to_pylist(), told.violations
+    write(explored, place, 2, None)
+    counted = count_tables(place, explored.model, 0, None)
+    return pq.read_table(place / TRANSITIONS).to_pylist(), counted.violations
 
 
 @pytest.mark.parametrize("symmetry", [False, True])
