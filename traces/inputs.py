@@ -35,7 +35,7 @@ _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 _OTHERS = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot|properties|deleted|cleaned|swap|lock)|\.lock|meta\.properties|quorum-state|"
-    r"partition\.metadata|[\w-]*-checkpoint|\.kafka_cleanshutdown|kafkaServer-gc\.log.*"
+    r"partition\.metadata|[\w-]*-checkpoint|\.kafka_cleanshutdown|kafkaServer-gc\.log.*|bootstrap\.checkpoint"
 )
 """Names of files that Kafka keeps beside its logs, and that a replay does not need."""
 _MOST_NAMED = 5

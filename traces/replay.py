@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.losses import DataLogs, joined_ends
@@ -212,9 +213,7 @@ def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     """The input without its compressed logs that are cut off or damaged, and the error of each of them."""
     names = ("broker_logs", "request_logs", "data_dumps")
     errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
-    whole: dict[str, tuple[Path, ...]] = {
-        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
-    }
+    whole: dict[str, Any] = {name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names}
     left = replace(found, **whole)
     return left, [wrong for wrong in errors.values() if wrong is not None]
 

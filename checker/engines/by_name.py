@@ -58,14 +58,6 @@ class Engine:
             raise InputError("--spark-master: this is an option of --engine spark")
         return None
 
-    def in_memory(self) -> None:
-        """Raises InputError if an engine other than Spark has a checkpoint option.
-
-        For a command whose search on Spark can have a checkpoint, while other engines build the graph in memory.
-        """
-        if self.name != "spark" and (self.checkpoint or self.resume):
-            raise InputError("--checkpoint, --resume: here these are options of --engine spark")
-
     def search(self, scenarios: int) -> Search:
         """The search function for a command with ``scenarios`` scenarios. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)

@@ -1,4 +1,4 @@
-"""A rule, a family of rules or a proposal with all that refers to it, as plain data; and rules as HTML in pages."""
+"""A rule, a family of rules or a proposal with all that refers to it, as plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from highwater.checker.scenarios import catalogue as protocols
@@ -269,31 +268,3 @@ def _violated(outline: Entry) -> list[str]:
 
 def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:
     return LanguageError(f"sentence “{sentence.says}” ({sentence.rule}): {message}", str(AUDIT.path))
-
-
-# --- links in pages of HTML ---------------------------------------------------------------------------
-
-
-def linked(text: str, book: Rulebook) -> str:
-    """A text as HTML in which each rule number links to ``section``, with the rule's statement as its title."""
-    return book.pattern.sub(
-        lambda n: f'<a href="#rule-{n[0]}" title="{escape(book[n[0]].states)}">{n[0]}</a>', escape(text)
-    )
-
-
-def section(text: str, book: Rulebook) -> Iterator[str]:
-    """The lines of HTML about the rules whose numbers are in a text; none if there are no numbers."""
-    named = set(book.pattern.findall(text))
-    if not named:
-        return
-    yield "<h2>The rules that are named here</h2>"
-    for number, rule in book.items():
-        if number not in named:
-            continue
-        cited = ", ".join(f'<a href="{escape(p.link)}">{escape(p.name)}</a>' for p in book.proposals(number))
-        yield f'<h3 id="rule-{number}">{number}: {escape(rule.title)}</h3>'
-        yield f"<p>{escape(rule.states)}</p><p><b>Why:</b> {escape(rule.why)}</p>"
-        if rule.beyond:
-            yield f"<p><b>Beyond the proposal's letter:</b> {escape(rule.beyond)}</p>"
-        if cited:
-            yield f"<p>From {cited}{', ' if rule.section else ''}{escape(rule.section)}</p>"

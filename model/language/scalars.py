@@ -543,24 +543,6 @@ def of_one_kind(a: Type | None, b: Type | None) -> bool:
 
 # Choose one of several values by a condition; join conditions; find the least and the greatest number.
 
-_watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
-
-
-@contextmanager
-def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """A context in which each traced branch calls ``watch`` with its condition and its ``file:line``."""
-    token = _watch.set(watch)
-    try:
-        yield
-    finally:
-        _watch.reset(token)
-
-
-def watched(condition: Node) -> None:
-    """Pass a branch's condition and ``file:line`` to the function that ``watching`` sets, if there is one."""
-    if (watch := _watch.get()) is not None:
-        watch(condition, place())
-
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``.
@@ -568,7 +550,6 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     The types of the two values must be equal, or both number types that can be compared.
     """
     condition = as_bool(condition)
-    watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if is_option(yes) and is_option(no) and yes.type != no.type:

@@ -353,6 +353,11 @@ def _topic_configured(m: _Line) -> BrokerEvent:
     )
 
 
+def _end_shown(m: _Line) -> BrokerEvent:
+    leo = m.number("leo")
+    return LogLoaded(*m.base(), leo) if m.text("log") == "LogLoader" else EndShown(*m.base(), leo)
+
+
 def _nothing_truncated(m: _Line) -> BrokerEvent:
     return EndShown(*m.base(), m.number("last", -1) + 1)
 
@@ -420,7 +425,7 @@ _KINDS = tuple(
         ("] Truncating to ", _LOG + r"Truncating to (?P<target>-?\d+) has no effect as the largest offset in the log "
          r"is (?P<last>-?\d+)", _nothing_truncated),
         ("] Loading producer state till offset ", _LOG + r"Loading producer state till offset (?P<leo>-?\d+)",
-         lambda m: (LogLoaded if m.text("log") == "LogLoader" else EndShown)(*m.base(), m.number("leo"))),
+         _end_shown),
         ("] Non-monotonic update of high watermark ",
          _LOG + "Non-monotonic update of high watermark from " + _LOG_OFFSET.format("before") + " to "
          + _LOG_OFFSET.format("after"), _parts(HwmLowered, "before", "after")),

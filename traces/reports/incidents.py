@@ -229,8 +229,8 @@ def _id(group: Group) -> str:
 
 def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
     known = loss.facts
-    said = (known[name] for name in ("leader", "leader_epoch", "first_lost", "end_lost"))
-    return advice.holders(known["had"], group.replicas, *said, words.joined_since(group))
+    leader, epoch, first, end = (known[name] for name in ("leader", "leader_epoch", "first_lost", "end_lost"))
+    return advice.holders(known["had"], group.replicas, leader, epoch, first, end, words.joined_since(group))
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
@@ -270,8 +270,8 @@ def _while_open(group: Group) -> str:
 def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
     known = loss.facts
     kept = _holders(group, loss)
-    said = (known[name] for name in ("leader", "first_lost", "end_lost"))
-    steps = advice.after_loss(group.replicas, kept, *said, more=known["standing"] == AT_LEAST)
+    leader, first, end = (known[name] for name in ("leader", "first_lost", "end_lost"))
+    steps = advice.after_loss(group.replicas, kept, leader, first, end, known["standing"] == AT_LEAST)
     return [*steps, *_prevent(group)]
 
 

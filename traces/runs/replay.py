@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -118,26 +118,6 @@ class Carrier:
                         self._check(len(steps), expected.line.place)
         found.steps = list(steps)
         return found
-
-    def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
-        """The states before a line's own step that lie on a run from ``states`` to a state that fits the line."""
-        cut: set[str] = set()
-
-        @cache
-        def leads(reached: Reached, hidden: int) -> bool:
-            basis, state = reached
-            own = steps_of(self.interpreter, state, expected.numbers, cut)
-            if any(expected.fits(basis, later) for _, later in own):
-                return True
-            return hidden > 0 and any(leads(later, hidden - 1) for _, later in self._unseen(reached, cut))
-
-        found: dict[Reached, None] = {}
-        level = [(expected.basis(state), state) for state in states]
-        for hidden in range(self.hidden_steps, -1, -1):
-            level = [reached for reached in level if reached not in found and leads(reached, hidden)]
-            found |= dict.fromkeys(level)
-            level = [later for reached in level for _, later in self._unseen(reached, cut)] if hidden else []
-        return list(dict.fromkeys(state for _, state in found))
 
     def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[tuple[int, Reached]]:
         basis, state = reached

@@ -229,10 +229,12 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, index: int, old: str, 
 @pytest.mark.parametrize(
     "time", ["2026-13-20 11:58:05,144", "0000-11-20 11:58:05,144", "2026-11-20 24:58:05,144"]
 )
-def test_a_time_that_cannot_be_is_refused(tmp_path: Path, time: str) -> None:
-    line = as_line(*LINES[0][:2], LINES[0][2]).replace("2026-11-20 11:58:05,144", time)
-    with pytest.raises(TraceError, match="there is no"):
-        events(tmp_path, line)
+def test_a_line_whose_time_cannot_be_is_not_read(tmp_path: Path, time: str) -> None:
+    good = as_line(*LINES[0][:2], LINES[0][2])
+    (tmp_path / "server.log").write_text(f"{good}\n{good.replace('2026-11-20 11:58:05,144', time)}\n")
+    log = BrokerLog(tmp_path / "server.log")
+    assert [event.line for event in log.events()] == [1]
+    assert (log.unread, log.first_unread[:3]) == (1, "2: ")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
