@@ -213,7 +213,9 @@ def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     """The input without its compressed logs that are cut off or damaged, and the error of each of them."""
     names = ("broker_logs", "request_logs", "data_dumps")
     errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
-    whole: dict[str, Any] = {name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names}
+    whole: dict[str, Any] = {
+        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
+    }
     left = replace(found, **whole)
     return left, [wrong for wrong in errors.values() if wrong is not None]
 

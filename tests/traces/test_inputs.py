@@ -72,7 +72,9 @@ def test_a_directory_is_searched_and_unknown_files_are_skipped(tmp_path: Path) -
     assert found.found == [Input(recording, OPERATIONS), Input(log.parent, METADATA_LOG)]
     assert found.passed_over == [tmp_path / "x" / "notes.txt"]
     (line,) = found.skipped
-    assert line.startswith(f"not read: 1 file of no known kind: {tmp_path / 'x' / 'notes.txt'}. The first begins with 'hello'")
+    assert line.startswith(
+        f"not read: 1 file of no known kind: {tmp_path / 'x' / 'notes.txt'}. The first begins with 'hello'"
+    )
 
 
 def test_links_to_directories_are_followed_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ log.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,6 +56,8 @@ class Epochs:
     last_min_isr: int | None = None
     changed: int | None = None
     """The metadata offset of the last change; None before the first."""
+    in_sync: dict[int, list[int]] = field(default_factory=dict)
+    """By broker: the leader epochs, ascending, of which it was in the ISR while there was a leader."""
     settings: list[int] = field(default_factory=list)
     """The metadata offsets at which min.insync.replicas or unclean election changed, ascending.
 
@@ -78,6 +80,18 @@ class Epochs:
         known = [v for v in found if v is not None]
         is_settled = self._is_settled(version, following)
         return min(known) if is_settled and len(known) == len(found) else None, len(version.state.replicas)
+
+    def next_in_sync(self, broker: int, epoch: int, ahead_ms: int | None) -> tuple[int, int] | None:
+        """The next leader epoch after ``epoch`` in whose ISR a broker was, and the local time of its election.
+
+        ``ahead_ms`` is the lead of local times over UTC. None if it is unknown, or if there is no such epoch.
+        """
+        if ahead_ms is None:
+            return None
+        found = self.in_sync.get(broker, [])
+        at = bisect_right(found, epoch)
+        change = self.elections.get(found[at]) if at < len(found) else None
+        return None if change is None else (found[at], change.time + ahead_ms)
 
     def _is_settled(self, version: PartitionChange, following: PartitionChange | None) -> bool:
         """True if no setting changed between two versions of the partition (None: the end of the log)."""
@@ -140,10 +154,16 @@ class Lineage:
 
     A follower that has fetched from a leader has the leader's log up to the follower's LEO (B3). If a follower had no
     leader, or neither grew nor truncated its log, the follower's log is unchanged.
+
+    ``known`` is the metadata log's history. If a broker's log shows nothing of an epoch with another leader, the broker
+    was down, or lines are missing and its log is unknown. It was not down if it was in that epoch's ISR, or if it did
+    not load its log later.
     """
 
-    def __init__(self, views: dict[int, BrokerView]) -> None:
+    def __init__(self, views: dict[int, BrokerView], known: Epochs) -> None:
         self._views = views
+        self._in_sync = known.in_sync
+        self._elections = sorted((epoch, change.state.leader) for epoch, change in known.elections.items())
         self._next = dict.fromkeys(views, 0)
         self._own: dict[int, Log | None] = {}
         self._written: dict[int, Log | None] = {}
@@ -190,6 +210,12 @@ class Lineage:
         if now.offset == 0:
             return ()
         if before is None:
+            return None
+        in_sync, elections = self._in_sync.get(broker, []), self._elections
+        if in_sync[bisect_right(in_sync, before.epoch) : bisect_left(in_sync, now.epoch)]:
+            return None
+        unseen = elections[bisect_left(elections, (before.epoch + 1,)) : bisect_left(elections, (now.epoch,))]
+        if not now.restarted and any(leader != broker for _, leader in unseen):
             return None
         own = self._own.get(broker)
         if not before.leads and before.leader is not None:

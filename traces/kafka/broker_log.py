@@ -527,7 +527,7 @@ _LOGGER = re.compile(
     rb"\b(?:org\.apache\.kafka|kafka\.[a-z]+)\.[\w.]*[A-Z]\w+|\bstate\.change\.logger\b"
     rb"|\[\w+ (?:id|nodeId|broker|brokerId)=\d{1,10}\] "
 )
-_CLOCK = re.compile(rb"\d\d:\d\d:\d\d|\d{13}|epochSecond")
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d|\dT\d{6}|\d{13}|epochSecond")
 
 
 def is_broker_log(first_bytes: bytes) -> bool:

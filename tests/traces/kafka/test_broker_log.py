@@ -15,7 +15,9 @@ from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
+    BrokerLog,
     ControllerResigned,
+    EndShown,
     FetcherRemoved,
     HwmLowered,
     HwmMoved,
@@ -74,6 +76,7 @@ LOWERED = (
     "[UnifiedLog partition=t1-0, dir=work/x/node0] Non-monotonic update of high watermark from (offset=133, "
     "segment=[-1:-1]) to (offset=59, segment=[0:5654])"
 )
+LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("DEBUG", PARTITION, f"{P} High watermark updated from (offset=5, segment=[0:10]) to (offset=6, segment=[-1:-1])",
      HwmMoved, (5, 6)),
@@ -117,6 +120,12 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("INFO", "kafka.log.LogManager", "Completed load of Log(dir=work/x/node0/t1-0, topicId=BHjwkdgcRZK4YgaEP-5NYQ, "
      "topic=t1, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=2, logEndOffset=59) with 1 segments, "
      "local-log-start-offset 2 and log-end-offset 59 in 6ms (1/1 completed in work/x/node0)", LogLoaded, (59,)),
+    ("INFO", LOG, "[LogLoader partition=t1-0, dir=x/node0] Loading producer state till offset 59", LogLoaded, (59,)),
+    ("INFO", LOG, "[UnifiedLog partition=t1-0, dir=x/node0] Loading producer state till offset 59", EndShown, (59,)),
+    ("INFO", LOG, "[UnifiedLog partition=t1-0, dir=x/node0] Truncating to 60 has no effect as the largest offset in "
+     "the log is 58", EndShown, (59,)),
+    ("INFO", PARTITION, f"{P} Shrinking ISR from 2,3 to 2. Leader: (highWatermark: 19, endOffset: 20). Out of sync "
+     "replicas: (brokerId: 3, endOffset: 19).", IsrShrinking, ((2, 3), (2,), 19, 20, ((3, 19),))),
     ("INFO", FETCHERS, "[ReplicaFetcherManager on broker 0] Removed fetcher for partitions Set(t1-0)",
      FetcherRemoved, ()),
     ("ERROR", "org.apache.kafka.server.fault.LoggingFaultHandler", "Encountered fault: registerBroker: event failed "
