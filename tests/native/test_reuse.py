@@ -21,10 +21,11 @@ from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import entries
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
 from highwater.checker.engines import by_name, cache
-from highwater.checker.runner import kept, known
+from highwater.checker.runner import kept
 from highwater.checker.runner.kept import CI, Reuse
 from highwater.checker.scenarios import catalogue, model_key
 from highwater.checker.scenarios.model_key import Sources
+from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
@@ -46,11 +47,11 @@ def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps of `check` in order: "traced" and "explored"."""
     done: list[str] = []
-    model_of, search, liveness = known.model_of, by_name.search, by_name.explore
+    model, search, liveness = Request.model, by_name.search, by_name.explore
 
     def traced(*given: Any) -> Any:
         done.append("traced")
-        return model_of(*given)
+        return model(*given)
 
     def explored(function: Any) -> Any:
         def counted(*given: Any) -> Any:
@@ -59,7 +60,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(known, "model_of", traced)
+    monkeypatch.setattr(Request, "model", traced)
     monkeypatch.setattr(by_name, "search", lambda name: explored(search(name)))
     monkeypatch.setattr(by_name, "explore", lambda name: explored(liveness(name)))
     return done
