@@ -137,7 +137,8 @@ def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction
 def _in_controller(model: Model, protocol: Controller, run: ViolatingRun, bridge: Bridge) -> Reproduction:
     requests = requests_of(protocol)
     known = {request.action: request.operation for request in requests if request.action}
-    keys = [instance_key(i.action.name, dict(i.parameters)) for i in map(model.instance, run.path)]
+    taken = [model.instances[number] for number in run.path]
+    keys = [instance_key(i.action.name, dict(i.parameters)) for i in taken]
     if missing := [key for key in keys if key not in known]:
         raise InputError(f"conform: {missing[0][0]} is no request of Kafka's controller under these rules")
     path = [known[key] for key in keys]
