@@ -205,7 +205,7 @@ def search_engine_options(function: Function) -> Function:
             "--checkpoint",
             type=click.Path(file_okay=False),
             metavar="DIR",
-            help="Save the search of one SCENARIO in DIR, so that it can be resumed.",
+            help="Save finished levels of the search of one SCENARIO in DIR, to resume from.",
         ),
         click.option("--resume", is_flag=True, help="Continue the search saved in --checkpoint DIR."),
     ]

@@ -14,8 +14,9 @@ from highwater.checker.engines.simulation import Simulate, SimulationOptions, Si
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import Result
 from highwater.checker.report.vacuity import idle
-from highwater.checker.runner import kept, known
-from highwater.checker.runner.kept import KeptSearch, Reuse
+from highwater.checker.runner import kept
+from highwater.checker.runner.kept import KeptResult, Reuse
+from highwater.checker.scenarios.model_key import request_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import Progress, ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language import graph
@@ -144,12 +145,14 @@ def explore(
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
     outside: int | None = None
-    before: KeptSearch | None = None
+    before: KeptResult | None = None
     request = request.for_first() if options.stop_at_first else request
     try:
-        model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
+        model = request.model()
+        if keep and engine == engines.DEFAULT:
+            model.identity = request_key(request)
         if reuse is Reuse.REUSE:
-            before = kept.search(model, request, options)
+            before = kept.stored(model, request, options)
         if before is not None:
             found = before.search
         elif request.outside:

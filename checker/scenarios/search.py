@@ -26,7 +26,7 @@ class SearchOptions:
       is violated or all states are explored
     - ``all_states``: the search ends only when all states are explored
     - ``on_disk``: a search whose visited set does not fit into memory continues on disk; otherwise it stops
-    - ``checkpoint``: the directory in which the search is stored; ``resume`` continues the stored search
+    - ``checkpoint``: the directory in which finished levels are stored; ``resume`` continues after them
     - ``graph``: the result has the explored graph, if the engine builds one
     - ``crowded``: other searches run at the same time, so no core is free for compiling
     """

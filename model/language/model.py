@@ -226,10 +226,7 @@ class Model:
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if protocol.has(a)]
         self._asked = invariants, liveness, of_steps
-        self._trace()
-
-    def _trace(self) -> None:
-        """Trace all actions and properties now, so that construction raises the protocol's errors."""
+        # Trace now, so that construction raises the protocol's errors.
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
@@ -364,10 +361,6 @@ class Model:
         For a reachability goal it is the negated condition.
         """
         return next(p.node for p in self.step_properties if p.name == name)
-
-    def instance(self, number: int) -> Instance:
-        """The instance with this number."""
-        return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
         """The condition that the action with this name is enabled with these parameter values.
