@@ -38,7 +38,7 @@ from highwater.model.language.model import Model
 
 @click.command(short_help="Explore every reachable state of scenarios.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@model_options(symmetry=True, outside=True)
+@model_options(symmetry=True)
 @first_option
 @search_engine_options
 @search_options

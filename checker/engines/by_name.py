@@ -15,7 +15,6 @@ from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, 
 from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.simulation import Simulate
     from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.engines.state_graph import Explored
 
@@ -25,10 +24,8 @@ DEFAULT = "native"
 _MODULES = {
     ("native", "search"): "native",
     ("native", "explore"): "native.state_graph",
-    ("native", "simulate"): "native",
     ("interpreter", "search"): "reference",
     ("interpreter", "explore"): "reference",
-    ("interpreter", "simulate"): "simulation",
     ("spark", "search"): "spark",
 }
 
@@ -94,10 +91,6 @@ class Engine:
 
         ``symmetry`` is the user's setting, or None. Raises InputError for an unsupported option.
         """
-        if self.name == "spark" and request.outside:
-            raise InputError(
-                "--outside: the Spark engine does not look outside the bounds; use --engine native"
-            )
         if self.name != "interpreter":
             return request
         if symmetry:
@@ -147,12 +140,6 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
         raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
     if resume and checkpoint is None:
         raise InputError("--resume: name the --checkpoint to go on from")
-
-
-def simulate(name: str) -> Simulate:
-    """The engine's function for random walks. Raises InputError if the engine has none."""
-    function: Simulate = _load(name, "simulate")
-    return function
 
 
 def _load(name: str, word: str) -> Any:

@@ -160,7 +160,7 @@ def _traced(model: Model, request: Request) -> bytes | None:
 
     If the model is a ``KnownModel``, its key is read from the cache. Otherwise the key is computed and stored.
     """
-    if request.outside or not model_key.comes_with_the_checker(request):
+    if not model_key.comes_with_the_checker(request):
         return None
     if isinstance(model, KnownModel):
         known = cache.found(TracedKey, model.identity)

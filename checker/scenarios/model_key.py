@@ -47,11 +47,10 @@ def request_key(request: Request) -> bytes | None:
     None in these cases:
 
     - Keys are turned off (``named`` is False).
-    - States outside the bounds are checked.
     - Tracing depends on a user's file.
     - Sources may have changed since this process began.
     """
-    if request.outside or not comes_with_the_checker(request):
+    if not comes_with_the_checker(request):
         return None
     definition = request.scenario.definition
     source = _source(definition.name)

@@ -29,7 +29,6 @@ class Leaf:
     """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
     A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
-    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
     """
 
     path: str
@@ -37,7 +36,6 @@ class Leaf:
     low: int
     high: int
     bound: str | None = None
-    limit: int | None = None
 
     @property
     def bits(self) -> int:
@@ -55,24 +53,6 @@ class Leaf:
             return graph.not_(graph.within(node, self.low, self.high))
         fits = graph.intersection(node, graph.const(self.high, self.sort))
         return graph.not_(graph.eq(fits, node))
-
-
-_widening: ContextVar[bool] = ContextVar("widening", default=False)
-
-
-@contextmanager
-def widening() -> Iterator[None]:
-    """A context in which each new type with a bound has room for one more value or element."""
-    token = _widening.set(True)
-    try:
-        yield
-    finally:
-        _widening.reset(token)
-
-
-def is_widened() -> bool:
-    """True inside a ``widening`` block."""
-    return _widening.get()
 
 
 class Type:

@@ -191,7 +191,7 @@ def test_properties_that_exchange_their_names_have_another_key() -> None:
 # --- explored although a result is cached -------------------------------------------------------------------
 
 
-OPTIONS = ["--fresh", "--first", "--limit-seconds 1000", "--no-cache", "--outside", "--workers 2",
+OPTIONS = ["--fresh", "--first", "--limit-seconds 1000", "--no-cache", "--workers 2",
            "--set max_records=1", "--engine interpreter"]  # fmt: skip
 
 

@@ -119,15 +119,6 @@ def test_show_and_walks_and_z3(store: Path) -> None:
     assert "reads_never_go_back (example) is violated by step 5" in proved.stdout
 
 
-def test_steps_out_of_the_bounds_are_checked_too(store: Path) -> None:
-    text = (store / "store.py").read_text().replace("before.seen <= after.seen", "after.written <= 3")
-    (store / "store.py").write_text(text)
-    assert ask("check", "store.toml").exit_code == 0
-    found = ask("check", "store.toml", "--outside")
-    assert found.exit_code == 1
-    assert "reads_never_go_back (example) is violated by step 5" in found.stdout
-
-
 def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
     proved = ask("prove", "store.toml", "--induction", "--json", "proof.json")
     assert proved.exit_code == 0
