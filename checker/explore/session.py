@@ -7,7 +7,6 @@ the exploration.
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,16 +26,15 @@ from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model, Property
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.model import said as plainly
-from highwater.model.language.protocol import ChoiceError, Invariant
+from highwater.model.language.protocol import ChoiceError
 from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
 from highwater.traces.reading import TraceError
 from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500
 """The most steps of a path."""
-_SOUGHT = "the state that is looked for"
 
 
 @dataclass(frozen=True)
@@ -191,47 +189,11 @@ class Session:
         The compiled engine does the search. Raises InputError if the text is not a condition.
         """
         sought = condition.condition(self.model, text)
-        state = self.states(path)[-1]
-        seen = Property(Invariant(_SOUGHT, lambda m, s: True, ""), graph.not_(sought), graph.TRUE)
-        from_here = copy.copy(self.model)
-        vars(from_here).update(initial=[state], start=None, properties=[seen], liveness=[])
+        from_here = self.model.seeking(sought, self.states(path)[-1])
         result = search("native")(from_here, options or SearchOptions(stop_at_first=True), None)
         if not result.violations:
             return NearestState(None, result)
         return NearestState(path.then(*result.violations[0].path), result)
-
-
-def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a pytest test that repeats a path and checks that its last state violates the same invariants.
-
-    ``changed`` has the parameters and rules that differ from the scenario's.
-    """
-    states = session.states(path)
-    lines = [
-        '"""A run found by hand."""',
-        "",
-        "import highwater",
-        "",
-        "",
-        "def test_run() -> None:",
-        f"    session = highwater.explore({scenario!r}{_options(changed)})",
-        f"    path = highwater.Path({path.initial})",
-        "    for action, parameters in [",
-    ]
-    for number in path.steps:
-        instance = session.model.instances[number]
-        lines.append(f"        ({instance.action.name!r}, {dict(instance.parameters)!r}),")
-    lines += [
-        "    ]:",
-        "        path = path.then(session.number(action, parameters))",
-        f"    assert session.violated(session.states(path)[-1]) == {session.violated(states[-1])!r}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
-    return "".join(f", {name}={dict(value)!r}" for name, value in changed.items() if value)
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
@@ -311,7 +273,6 @@ class Answers:
             "nearest": self.nearest,
             "random": self.random,
             "rule": self.rule,
-            "test": self.test,
         }
 
     def _with(self, switched: frozenset[str]) -> Session:
@@ -406,20 +367,6 @@ class Answers:
                 for i in here
                 if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
             ],
-        }
-
-    def test(self, arguments: Arguments) -> dict[str, Any]:
-        """The text of a pytest test that repeats the path."""
-        name = self.request.scenario.name
-        return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
-
-    @property
-    def changed(self) -> dict[str, Mapping[str, Any]]:
-        """The parameters and rules that differ from the scenario's own."""
-        own = Request.of(self.request.scenario, Overrides())
-        return {
-            "parameters": {k: v for k, v in self.request.parameters.items() if own.parameters[k] != v},
-            "rules": {k: v for k, v in self.request.rules.items() if own.rules[k] != v},
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -389,6 +390,17 @@ class Model:
 
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
+
+    def seeking(self, sought: Node, state: Scalars) -> Model:
+        """A model with the same steps that begins in ``state``. Its one property is violated where ``sought`` holds."""
+        model = copy.copy(self)
+        for judging in ("step_properties", "liveness", "judged", "judged_in_place"):
+            vars(model).pop(judging, None)
+        model._asked = (), (), ()
+        model.start, model.initial = None, [state]
+        seen = Invariant("the state that is looked for", lambda m, s: True, "")
+        model.properties = [Property(seen, graph.not_(sought), graph.TRUE)]
+        return model
 
     def choices(self, action: Action) -> Iterator[Choice]:
         """All combinations of parameter values of an action; each maps names to (symbolic value, plain value)."""
