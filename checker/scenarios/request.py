@@ -405,8 +405,7 @@ class Request:
         Raises LanguageError or InputError if the protocol's text is invalid.
         """
         definition = self.scenario.definition
-        blaming = scenario_files.blaming(self.scenario)
-        with catalogue.blaming(definition.file), blaming:
+        with catalogue.blaming(definition.file):
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
             of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))

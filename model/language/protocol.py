@@ -358,6 +358,8 @@ class Protocol:
     """The actions of ``modules`` that are set as attributes of the class, so that ``super().name(s, …)`` finds them."""
     drawing: ClassVar[Drawing | None] = None
     """How pages draw the protocol's runs; None: without lanes."""
+    procedures: ClassVar[Mapping[str, Any]] = {}
+    """An operator's procedures (``highwater.model.language.procedures.Procedure``), by the name that scenarios use."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
     """The rules by number (``highwater.model.language.rulebook.Rulebook``). Sources of rules, actions and properties
     can name only these numbers. None: sources can be any text."""

@@ -21,7 +21,7 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "ac83ae6a1c4753b6",
+    "result": "d7b1ccc9cf03f49b",
     "proof": "3535ce93e8ea3458",
     "gate": "2ff929983581eff0",
     "mutation": "8ed77a04788119fd",
