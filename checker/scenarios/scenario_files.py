@@ -198,11 +198,14 @@ def _is_pattern(argument: str) -> bool:
     return any(sign in argument for sign in "*?[") and not Path(argument).exists()
 
 
+def standard_names() -> list[str]:
+    """The names of the scenarios that ``highwater check`` explores without arguments."""
+    return [name for name, (_, is_standard) in titles().items() if is_standard]
+
+
 def standard() -> list[Scenario]:
     """The scenarios that ``highwater check`` explores without arguments."""
-    return [
-        read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
-    ]
+    return [find(name) for name in standard_names()]
 
 
 def titles() -> dict[str, tuple[str, bool]]:
