@@ -2,8 +2,7 @@
 
 A protocol is a subclass of Protocol. ``define`` sizes the types by the parameters and returns the type of the state.
 ``initial`` returns the initial states as plain values. Methods marked ``@action`` define the steps, and functions
-marked ``@invariant`` define conditions on all states. ``highwater.model.language.model.Model`` runs each of them on
-symbolic values.
+marked ``@invariant`` define conditions on all states. ``Model`` runs each of them on symbolic values.
 """
 
 from __future__ import annotations
@@ -241,8 +240,7 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces
-    the function's name, for goals made in a loop.
+    ``SafetyProperty`` explains ``rule`` and ``needs``. ``name`` replaces the function's name, for goals made in a loop.
     """
     has_parentheses("reachable", source)
 
@@ -266,7 +264,7 @@ Conditional = Action | SafetyProperty | Liveness
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
-    """The reason why an action or a property does not exist under these rules and parameters; "" if it does."""
+    """The reason why an action or a property does not exist; "" if it does."""
     if stated.rule is not None and not on(stated.rule):
         return f"the rule {stated.rule} is off"
     for name, is_set in getattr(stated, "sizes", {}).items():
