@@ -26,7 +26,7 @@ from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model
+from highwater.model.language.model import Model
 from highwater.model.language.model import said as plainly
 from highwater.model.language.protocol import ChoiceError
 from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
@@ -123,17 +123,9 @@ class Session:
             raise InputError(f"{action}({given}) stands for {known} of {self.model.protocol.name}")
         return fitting[0]
 
-    def fates(self, state: Scalars) -> list[int]:
-        """For each instance, a number that says whether it can be taken in a state, as in ``Choices.fates``."""
-        return self.choices.fates(state)
-
     def possible(self, state: Scalars) -> list[int]:
         """The indices of the instances that can be taken in a state and are not pruned at a bound."""
-        return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
-
-    def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of all guards of an instance that are false in a state."""
-        return self.interpreter.refusals(state, instance)
+        return [number for number, fate in enumerate(self.choices.fates(state)) if fate == POSSIBLE]
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the invariants that are false in a state."""
@@ -165,14 +157,6 @@ class Session:
         """
         (holds,) = compile_nodes([condition.condition(self.model, text)])(state)
         return bool(holds)
-
-    def value(self, state: Scalars, text: str) -> Any:
-        """The value of an expression in a state. Raises InputError if the expression is invalid."""
-        type_, nodes = condition.value(self.model, text)
-        found = compile_nodes(nodes)(state)
-        if type_ is not None:
-            return type_.decode([int(v) for v in found])
-        return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
         """The value of an expression in a state, as text. Raises InputError if the expression is invalid."""
@@ -266,8 +250,8 @@ class Answers:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self._sessions: dict[frozenset[str], Session] = {}
-        self.session = self._with(frozenset())
+        self.session = Session(request.model())
+        self._switched: dict[str, Session] = {}
         self.answers: dict[str, Callable[[Arguments], dict[str, Any]]] = {
             "run": self.run,
             "nearest": self.nearest,
@@ -275,21 +259,14 @@ class Answers:
             "rule": self.rule,
         }
 
-    def _with(self, switched: frozenset[str]) -> Session:
-        """The session of the scenario, with each of these rules switched to the opposite value."""
-        if switched not in self._sessions:
-            rules = {name: not self.request.rules[name] for name in switched}
-            if switched:
-                overrides = Overrides(
-                    dict(self.request.parameters),
-                    {**self.request.rules, **rules},
-                    profile=self.request.profile,
-                )
-                model = Request.of(self.request.scenario, overrides).without_goals().model()
-            else:
-                model = self.request.model()
-            self._sessions[switched] = Session(model)
-        return self._sessions[switched]
+    def switched(self, rule: str) -> Session:
+        """The session of the scenario with one rule switched to the opposite value."""
+        if rule not in self._switched:
+            rules = {**self.request.rules, rule: not self.request.rules[rule]}
+            overrides = Overrides(dict(self.request.parameters), rules, profile=self.request.profile)
+            model = Request.of(self.request.scenario, overrides).without_goals().model()
+            self._switched[rule] = Session(model)
+        return self._switched[rule]
 
     def _path(self, arguments: Arguments) -> Path:
         return Path.parse(arguments.get("path") or "0")
@@ -348,7 +325,7 @@ class Answers:
         name = arguments.get("name", "")
         if name not in self.request.rules:
             raise InputError(f"there is no rule {name!r}")
-        other = self._with(frozenset({name}))
+        other = self.switched(name)
         state = self.session.states(self._path(arguments))[-1]
         if [leaf.path for leaf in other.model.leaves] != [leaf.path for leaf in self.session.model.leaves]:
             return {"name": name, "comparable": False, "more": [], "less": [], "otherwise": []}

@@ -37,8 +37,8 @@ def test_an_address_restores_the_path() -> None:
 def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Answers) -> None:
     session = views.session
     state = session.model.initial[0]
-    refused = next(n for n, fate in enumerate(session.fates(state)) if fate > 0)
-    guard = session.refusals(state, session.model.instances[refused])[0]
+    refused = next(n for n, fate in enumerate(session.choices.fates(state)) if fate > 0)
+    guard = session.interpreter.refusals(state, session.model.instances[refused])[0]
     with pytest.raises(InputError, match=f"step 1: .* cannot be taken: '{guard}' does not hold"):
         session.states(Path(0, (refused,)))
     with pytest.raises(InputError, match="there is no step 9999"):
