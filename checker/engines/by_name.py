@@ -68,17 +68,15 @@ class Engine:
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
-        if not (self.checkpoint or self.resume):
-            return functools.partial(_search, self.name)
         _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
-        if self.name != "native":
+        if self.checkpoint and self.name != "native":
             raise InputError(f"--checkpoint: the {self.name} engine keeps none; use --engine native")
-        return self._kept
+        return self._search
 
-    def _kept(
+    def _search(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """Run the native search with the checkpoint that the user's options name."""
+        """Search with this engine, which is imported only now, because a cached result needs no engine."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
@@ -102,13 +100,6 @@ def search(name: str) -> Search:
     """The exhaustive search function of an engine. Raises InputError if the engine has none."""
     function: Search = _load(name, "search")
     return function
-
-
-def _search(
-    name: str, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
-) -> SearchResult:
-    """Search with an engine. The engine is imported only now, because a cached result needs no engine."""
-    return search(name)(model, options, progress)
 
 
 def explore(name: str) -> Explore:
