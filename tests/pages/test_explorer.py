@@ -61,7 +61,9 @@ def test_by_hand(page: Any, views: Answers) -> None:
     refused = {
         name
         for instance in session.model.instances
-        for name in session.interpreter.refusals(session.states(Path(0, (first[1], second[0])))[-1], instance)[:1]
+        for name in session.interpreter.refusals(
+            session.states(Path(0, (first[1], second[0])))[-1], instance
+        )[:1]
     }
     told = page.locator(".refused tbody").inner_text()
     assert refused
