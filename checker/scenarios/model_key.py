@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import highwater
-from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.request import Request
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
@@ -43,11 +43,10 @@ def request_key(request: Request) -> bytes | None:
     None in these cases:
 
     - Keys are turned off (``named`` is False).
-    - States outside the bounds are checked.
     - Tracing depends on a user's file.
     - Sources may have changed since this process began.
     """
-    if request.outside or not comes_with_the_checker(request):
+    if not comes_with_the_checker(request):
         return None
     definition = request.scenario.definition
     source = _source()
@@ -76,9 +75,9 @@ def comes_with_the_checker(request: Request) -> bool:
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
     known = {id(p) for kind in (*kinds, all_.reachable) for p in kind}
     protocol = definition.protocol
-    if definition.procedure:  # the key contains the text of the procedure
+    if definition.procedure:  # the key contains the name of the procedure, which is in the sources
         protocol = protocol.__mro__[1]
-        known |= {id(p) for p in definition.liveness if p.function is scenario_files.led_again}
+        known.add(id(definition.liveness[-1]))
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     return protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
 
