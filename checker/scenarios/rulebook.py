@@ -36,18 +36,17 @@ def listed() -> list[Entry]:
     return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
-def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
+def find(name: str, own: Definition | None = None) -> Entry | None:
     """The full entry of a rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``), or None.
 
-    ``own`` is a protocol from a user's file; then its rulebook is used. Without ``with_tests``, no test is listed, and
-    no test file is read.
+    ``own`` is a protocol from a user's file; then its rulebook is used.
     """
     book = RULEBOOK if own is None else own.protocol.rulebook
     if not isinstance(book, Rulebook):
         return None
     asked = {name.strip(), name.strip().upper()}
     for wanted in asked & book.keys():
-        return number(wanted, book, protocols.definitions() if own is None else (own,), with_tests=with_tests)
+        return number(wanted, book, protocols.definitions() if own is None else (own,))
     for family in book.families:
         if asked & {family.prefix, f"KIP-{family.prefix}"}:
             return _family(family, book)
@@ -65,7 +64,7 @@ def unknown_number(name: str) -> str | None:
     return f"unknown rule number {name!r}{see}"
 
 
-def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
+def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
     """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
     switches = sources.switches(name, within)
@@ -76,7 +75,6 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
     helpers = sources.helpers(name)
     broken = {(p, e["name"]) for e in properties for p in e["protocols"]}
     scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
-    words = [e["name"] for e in (*switches, *actions, *properties, *helpers, *scenarios)]
     return {
         **_short(rule, book),
         "states": rule.states,
@@ -94,8 +92,6 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
         "liveness": liveness,
         "helpers": helpers,
         "scenarios": scenarios,
-        "gallery": sources.gallery(name, [e["name"] for e in scenarios]),
-        "tests": sources.tests(name, words) if with_tests else [],
     }
 
 
@@ -119,8 +115,6 @@ def parts(entry: Entry) -> Iterator[tuple[str, list[RulePart]]]:
             RulePart(e["name"], place=e["place"]) for e in entry["functions"] if e["states"] is states
         ]:
             yield title, found
-    if found := [RulePart(f"{e['page']}#{e['name']}") for e in entry["gallery"]]:
-        yield "gallery", found
 
 
 _KINDS = {

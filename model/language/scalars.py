@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
@@ -29,7 +27,6 @@ class Leaf:
     """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
     A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
-    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
     """
 
     path: str
@@ -37,7 +34,6 @@ class Leaf:
     low: int
     high: int
     bound: str | None = None
-    limit: int | None = None
 
     @property
     def bits(self) -> int:
@@ -55,24 +51,6 @@ class Leaf:
             return graph.not_(graph.within(node, self.low, self.high))
         fits = graph.intersection(node, graph.const(self.high, self.sort))
         return graph.not_(graph.eq(fits, node))
-
-
-_widening: ContextVar[bool] = ContextVar("widening", default=False)
-
-
-@contextmanager
-def widening() -> Iterator[None]:
-    """A context in which each new type with a bound has room for one more value or element."""
-    token = _widening.set(True)
-    try:
-        yield
-    finally:
-        _widening.reset(token)
-
-
-def is_widened() -> bool:
-    """True inside a ``widening`` block."""
-    return _widening.get()
 
 
 class Type:

@@ -22,7 +22,7 @@ FILES = {
     "incidents": "checker/follow/incidents.schema.json",
 }
 DIGESTS = {
-    "result": "ac83ae6a1c4753b6",
+    "result": "d7b1ccc9cf03f49b",
     "proof": "3535ce93e8ea3458",
     "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",

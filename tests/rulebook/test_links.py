@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from docs.pages.markdown import DOCS, anchor, link_numbers
-from highwater.checker.scenarios import rulebook_sources as code
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page
@@ -49,7 +48,7 @@ def test_the_page_has_every_rule_s_statement_and_reason() -> None:
         ("[see 966.1](x.md) 966.2", "[see 966.1](x.md) [966.2](rules.md#966.2)"),
         ("[966.1](rules.md#966.1)", "[966.1](rules.md#966.1)"),
         ("### 966.1\nB1", "### 966.1\n[B1](rules.md#b1)"),
-        ("```mermaid\nB4 966.1\n```\nB4", "```mermaid\nB4 966.1\n```\n[B4](rules.md#b4)"),
+        ("```text\nB4 966.1\n```\nB4", "```text\nB4 966.1\n```\n[B4](rules.md#b4)"),
         ("https://x.org/966.1 Z3 966.100 KIP-966", "https://x.org/966.1 Z3 966.100 KIP-966"),
         ('<a id="966.1"></a>', '<a id="966.1"></a>'),
     ],
@@ -81,10 +80,3 @@ def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Pat
     assert rules["966.6"]["states"] == RULEBOOK["966.6"].states
     assert rules["966.6"]["from"] == [[p.name, p.title, p.link] for p in RULEBOOK.proposals("966.6")]
     assert rules_of_page(tmp_path, own) == {}
-
-
-def test_a_gallery_entry_is_found_by_its_scenario_and_on_its_own_page() -> None:
-    assert code.gallery("966.999", ["quorum/defect-unfenced-fetch"]) == [
-        {"name": "unfenced-fetch", "page": "docs/pages/quorum-gallery.md"}
-    ]
-    assert code.gallery("966.999", []) == []
