@@ -57,7 +57,7 @@ class Epochs:
     changed: int | None = None
     """The metadata offset of the last change; None before the first."""
     in_sync: dict[int, list[int]] = field(default_factory=dict)
-    """By broker: the leader epochs, ascending, of which it was in the ISR while there was a leader."""
+    """By broker: the leader epochs, ascending, in whose ISR the broker was while there was a leader."""
     settings: list[int] = field(default_factory=list)
     """The metadata offsets at which min.insync.replicas or unclean election changed, ascending.
 

@@ -63,6 +63,8 @@ class Counts:
     last_time: int = 0
     """The time of the last record, in ms since the epoch."""
     caveats: int = 0
+    unreadable: int = 0
+    """The number of brokers' logs and directories that cannot be read, or that have a line that cannot be read."""
     delay: float = 0.0
     """Seconds from the time of the last record to the end of the poll that read it."""
 
@@ -197,6 +199,7 @@ class LogReading:
             if self._unreadable.get(path) != why:
                 yield Notice("unreadable", f"{path}: {why}")
         self._unreadable = dict(tails.unreadable)
+        self._counts.unreadable = len(self._unreadable)
         new = []
         for finding in watermarks.news(self._min_isr):
             key = (finding.property, finding.partition, str(finding.position))

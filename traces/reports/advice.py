@@ -469,7 +469,7 @@ def holders(
 
 
 def _holder(holder: Holder, known: ReplicaEnd, leader_epoch: int, first: int, end: int) -> Holder:
-    """What the known end of a replica's log says about the lost records. Only an exact end shows that some lack."""
+    """Add the state that the end of a replica's log shows. Only an exact end shows that records are missing."""
     cut = next((t for t in known.truncations if t.leader_epoch >= leader_epoch and t.to < end), None)
     if cut is not None:
         return replace(holder, state=TRUNCATED, time=cut.time, offset=cut.to)
