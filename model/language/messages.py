@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import fail, meant, place
-from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.graph import INT, Node
 from highwater.model.language.state import READ, Next
 from highwater.model.language.tracing import Check, current, require
 from highwater.model.language.types import (
@@ -163,9 +163,9 @@ class MessageKind(Array):
                     found += [value_at(self.message, word * self.width + bit)._plain()] * often
         return tuple(found)
 
-    def lift(self, plain: object) -> Any:  # noqa: D102
-        if isinstance(plain, Value) or not isinstance(plain, (list, tuple)):
-            return super().lift(plain)
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
+        if not isinstance(plain, (list, tuple)):
+            return super()._scalars(plain)
         words = [0] * self.index.size
         for item in plain:
             number = number_of(self.message, self.message.lift(item).nodes)
@@ -175,8 +175,7 @@ class MessageKind(Array):
             if words[word] >> bit & 1 and not self.copies:
                 raise fail(f"{item!r} stands twice in a set of messages")
             words[word] += 1 << bit
-        sort = INT if self.copies else BITS
-        return self.wrap([graph.const(word, sort) for word in words])
+        return words
 
     def constants(self) -> Iterator[StructValue]:
         """All possible messages of this kind."""
@@ -230,13 +229,14 @@ class Messages(Struct):
 
     def zero(self) -> SentMessages:
         """The set without any message in flight."""
-        return self.lift({name: [] for name in self.kinds})
+        none: SentMessages = self.lift({})
+        return none
 
-    def lift(self, plain: object) -> Any:
-        """Make a symbolic set from a dict of kind to messages. A missing kind has no messages."""
-        if isinstance(plain, Mapping):
-            plain = {**dict.fromkeys(self.kinds, ()), **plain}
-        return super().lift(plain)
+    def _scalars(self, fields: Any) -> Sequence[int | Node]:
+        """The scalars of a dict from kinds to messages. A missing kind has no messages."""
+        return super()._scalars(
+            {**dict.fromkeys(self.kinds, ()), **fields} if isinstance(fields, Mapping) else fields
+        )
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
         """The message kind and the field values in the arguments of a call such as ``has(message, **fields)``.
