@@ -77,6 +77,11 @@ class NumberType(Type):
             raise fail(f"{plain!r} is not a value of {self}")
         return (number,)
 
+    def encode(self, plain: object) -> tuple[int, ...]:  # noqa: D102
+        if type(plain) is int and self.is_counted and self.low <= plain <= self.high:  # often in replay
+            return (plain,)
+        return super().encode(plain)
+
     def _number(self, plain: object) -> int | None:
         return plain if isinstance(plain, int) and not isinstance(plain, bool) else None
 
