@@ -85,7 +85,7 @@ def test_a_defect_that_a_bound_hides_is_found(highwater: Command, log: Any, engi
     """The follower copies the last record twice; its log then exceeds the bound."""
     wrong: dict[str, Any] = {"rules": {"offset_check": False}, "engine": engine}
     hidden = package.check(log, **wrong)
-    assert (hidden.verdict, hidden.cut["records"] > 0) == ("holds", True)
+    assert (hidden.verdict, hidden.search.cut["records"] > 0) == ("holds", True)
     found = package.check(log, **wrong, outside=True)
     assert [v.name for v in found.violations] == ["nothing_is_copied_twice"]
     last = found.violations[0].steps[-1]
@@ -118,7 +118,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
     outside = wide.outside_states
     assert outside is not None
     assert wide.distinct_states - outside == plain.distinct_states
-    assert (outside > 0) == any(plain.cut.values())
+    assert (outside > 0) == any(plain.search.cut.values())
     assert wide.depth in (plain.depth, plain.depth + 1)
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
