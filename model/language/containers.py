@@ -12,11 +12,10 @@ from typing import Any
 from highwater.model.language import graph, mutation
 from highwater.model.language.declarations import LIMIT, too_many
 from highwater.model.language.errors import fail
-from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.graph import BITS, INT, Leaf, Node
 from highwater.model.language.records import Option, OptionValue
 from highwater.model.language.scalar_types import Enum, Index, is_index
 from highwater.model.language.scalars import (
-    Leaf,
     Number,
     Truth,
     Type,

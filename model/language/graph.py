@@ -358,6 +358,42 @@ def count(bits: Node) -> Node:
     return _node("count", (bits,), INT, 0, bits.high.bit_length())
 
 
+# --- the scalars of a type ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
+
+    A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
+    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
+    """
+
+    path: str
+    sort: str
+    low: int
+    high: int
+    bound: str | None = None
+    limit: int | None = None
+
+    @property
+    def bits(self) -> int:
+        """The scalar's width in a packed state, in bits. A scalar with one value has width 0.
+
+        A packed scalar is stored as its distance from ``low``.
+        """
+        return (self.high - self.low).bit_length()
+
+    def left_by(self, node: Node) -> Node:
+        """The condition that the value of ``node`` is outside this scalar's interval."""
+        if node.low >= self.low and node.high <= self.high:
+            return FALSE
+        if self.sort == INT:
+            return not_(within(node, self.low, self.high))
+        fits = intersection(node, const(self.high, self.sort))
+        return not_(eq(fits, node))
+
+
 # --- the table of operations --------------------------------------------------------------------
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalar_types import NumberType
-from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind, where
+from highwater.model.language.scalars import Number, Truth, Type, Value, is_type, of_one_kind, where
 
 
 class OptionValue(Value):

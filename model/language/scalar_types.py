@@ -8,9 +8,8 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalars import (
-    Leaf,
     Number,
     Truth,
     Type,

@@ -12,49 +12,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node, note
+from highwater.model.language.graph import BOOL, INT, Leaf, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
 """The elements that a symbolic index can select: offset of the first scalar, and condition that it is selected."""
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
-
-    A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
-    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
-    """
-
-    path: str
-    sort: str
-    low: int
-    high: int
-    bound: str | None = None
-    limit: int | None = None
-
-    @property
-    def bits(self) -> int:
-        """The scalar's width in a packed state, in bits. A scalar with one value has width 0.
-
-        A packed scalar is stored as its distance from ``low``.
-        """
-        return (self.high - self.low).bit_length()
-
-    def left_by(self, node: Node) -> Node:
-        """The condition that the value of ``node`` is outside this scalar's interval."""
-        if node.low >= self.low and node.high <= self.high:
-            return graph.FALSE
-        if self.sort == INT:
-            return graph.not_(graph.within(node, self.low, self.high))
-        fits = graph.intersection(node, graph.const(self.high, self.sort))
-        return graph.not_(graph.eq(fits, node))
 
 
 _widening: ContextVar[bool] = ContextVar("widening", default=False)
