@@ -24,8 +24,7 @@ from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.mutations import read
-from tests.traces.recorded import made as recording
-from tests.traces.recorded import write
+from tests.traces.runs.made import good_run, write
 from tests.traces.shares.test_shares import changed, embedded, plain
 
 CLUSTER = "local-cluster[2,1,2048]"
@@ -129,7 +128,7 @@ def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -
 
 @pytest.mark.usefixtures("_spark")
 def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> None:
-    good = write(tmp_path / "good.ndjson", recording().lines)
+    good = write(tmp_path / "good.ndjson", good_run())
     bad = tmp_path / "bad.ndjson"
     bad.write_text(good.read_text()[:-40])
     found, expected = on_spark(good, bad, "--quiet"), run(good, bad, "--quiet")

@@ -67,7 +67,6 @@ def altered(now: ControllerContext, request: StructValue) -> StructValue:
         now.election,
         isr=proposed_isr(now.t, request),
         leader_recovery_state=request.leader_recovery_state if ends_recovery else None,
-        reorders=request.reorders,
     )
     return partition_change(now, change)
 
