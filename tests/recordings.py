@@ -16,7 +16,6 @@ SHARED = Path(__file__).parents[2] / "shared"
 REQUIRED = "HIGHWATER_NEEDS_RECORDINGS"
 """If this environment variable is set, a run without recordings fails."""
 FOLDERS = (
-    "traces/kafka/clusters",
     "traces/kafka-4.2/clusters",
     "peers",
 )

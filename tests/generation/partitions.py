@@ -162,11 +162,14 @@ class Rules:
             "min_isr": asked.min_isr,
             "unclean_election": asked.unclean,
         }
+        if "offline" in rules.t.partition.fields:
+            inputs["partition"]["offline"] = []
         match asked.decision:
             case "leave":
                 found = rules.fencing(**inputs, broker=asked.of)
-            case "register":
-                found = rules.registration(**inputs, broker=asked.of, clean=False, same_incarnation=False)
+            case "register" | "restart":
+                clean = asked.decision == "restart"
+                found = rules.registration(**inputs, broker=asked.of, clean=clean, same_incarnation=False)
             case "unfence":
                 found = rules.unfencing(**inputs, broker=asked.of)
             case "balance":

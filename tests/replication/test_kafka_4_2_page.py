@@ -11,7 +11,6 @@ from highwater.checker.scenarios import scenario_files
 from tests.conform.test_findings import REQUESTS
 from tests.replication.findings_4_2 import FINDINGS, full_name
 from tests.replication.test_kafka_4_2_findings import DEPTHS
-from tests.replication.test_trunk_findings import FINDINGS as TRUNK
 
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
@@ -35,11 +34,6 @@ def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_clos
         assert all(part in section for part in ("```text", "- Closed by", "- In the code:", "- Upstream:")), (
             section
         )
-
-
-def test_the_page_has_a_row_for_each_finding_of_trunk() -> None:
-    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
-    assert re.findall(r"`replication/trunk-([\w-]+)` \|", page) == [finding.name for finding in TRUNK]
 
 
 def test_the_page_has_the_committed_searches() -> None:

@@ -9,7 +9,7 @@ import pytest
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from tests.generation.decided import DecisionsInFull, decisions_in_full
 
-KIP, TRUNK = "kip_966_first_phase", "kafka_trunk_2024_10"
+KIP = "kip_966_first_phase"
 
 
 def rules(profile: str = KIP, off: str = "", on: str = "") -> DecisionsInFull:
@@ -135,7 +135,7 @@ def test_966_7_a_change_of_the_elr_alone_keeps_the_leader_epoch() -> None:
 def test_966_8_a_lower_min_isr_empties_the_elr() -> None:
     change = given(partition(isr=[0], elr=[1]), min_isr=1)
     assert rules().min_isr_change(**change)["after"]["elr"] == []
-    assert rules(TRUNK).min_isr_change(**change)["nothing"]
+    assert rules(off="min_isr_change_empties_elr").min_isr_change(**change)["nothing"]
 
 
 def test_966_10_a_member_that_leaves_the_elr_uncleanly_is_remembered() -> None:
@@ -158,27 +158,24 @@ def test_966_11_the_last_leader_is_remembered_until_one_is_elected() -> None:
 def test_966_11_a_leaderless_partition_does_not_forget_it() -> None:
     p = partition(isr=[1], leader=None, last_known_leader=0)
     assert fence(rules(), p, 1)["last_known_leader"] == 0
-    assert fence(rules(TRUNK), p, 1)["last_known_leader"] == -1
+    assert fence(rules(off="last_known_leader_kept"), p, 1)["last_known_leader"] == -1
 
 
 def test_966_15_a_fenced_last_known_leader_waits() -> None:
     gone = partition(isr=[], leader=None, last_known_leader=0)
     assert unfence(rules(), gone, 1)["leader"] is None
-    assert unfence(rules(TRUNK), gone, 1)["leader"] == 0, (
-        "what trunk of 2024-10 does: it elects a fenced broker"
-    )
+    assert unfence(rules(off="last_known_leader_unfenced"), gone, 1)["leader"] == 0
 
 
 def test_966_15_with_unclean_election_any_live_replica_leads() -> None:
     gone = partition(isr=[], leader=None, last_known_leader=0)
     assert unfence(rules(), gone, 2, unclean=True)["leader"] == 2
-    assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] == 0
 
 
-def test_trunk_elects_no_leader_if_none_is_remembered() -> None:
-    gone = partition(isr=[], leader=None, last_known_leader=-1)
-    assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] is None
-    assert unfence(rules(TRUNK, on="last_known_leader_unfenced"), gone, 2, unclean=True)["leader"] == 2
+def test_k1_the_last_known_leader_comes_first() -> None:
+    gone = partition(isr=[], leader=None, last_known_leader=0)
+    first = rules(off="last_known_leader_unfenced", on="last_known_leader_first")
+    assert unfence(first, gone, 2, unclean=True)["leader"] == 0
 
 
 def test_an_unclean_leader_is_alone_and_recovers() -> None:
@@ -303,12 +300,13 @@ def test_966_9_it_completes_with_min_isr_members_or_with_all() -> None:
     p = partition(replicas=[0, 1, 2, 3], adding=[3], removing=[2], isr=[0, 1, 2])
     joined: list[tuple[int, int | None]] = [(0, 10), (2, 12), (3, 13)]
     assert alter(rules(), p, joined)["after"]["replicas"] == [0, 1, 3], "1 lags, min ISR is 2"
-    assert alter(rules(TRUNK), p, joined)["after"]["replicas"] == [0, 1, 2, 3]
+    waits = alter(rules(off="reassignment_needs_min_isr"), p, joined)["after"]
+    assert waits["replicas"] == [0, 1, 2, 3]
 
 
 def test_966_9_the_elr_stays_within_the_replicas() -> None:
     p = partition(replicas=[0, 1, 3], adding=[3], isr=[0, 3], elr=[])
-    assert cancel(rules(TRUNK), p)["after"]["elr"] == [3]
+    assert cancel(rules(off="reassignment_needs_min_isr elr_within_replicas"), p)["after"]["elr"] == [3]
     verdict = cancel(rules(), p)["checks"]
     assert verdict.answer == "INVALID_REPLICA_ASSIGNMENT"
     assert verdict.refused_by == ("min ISR members are left in the ISR",)

@@ -21,7 +21,6 @@ from highwater.traces.replay import replay_input
 from tests.generation import write_log
 from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
-from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.mutations import read
 from tests.traces.runs.made import good_run, write
@@ -54,9 +53,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.usefixtures("_spark")
-@needs_clusters
+@needs_clusters_4_2
 def test_many_inputs(tmp_path: Path) -> None:
-    names = [CLUSTERS / name for name in ("down-elr-unclean-210", "restarts-elr")]
+    names = [CLUSTERS_4_2 / name for name in ("down-elr-unclean-210", "restarts-elr")]
     ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
     assert on_spark(*names, "--quiet", "--json", ours).exit_code == 1
     run(*names, "--quiet", "--json", theirs)

@@ -36,7 +36,7 @@ def segment(directory: Path) -> Path:
     key, value = encode_control(
         "LEADER_CHANGE", {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []}
     )
-    level = {"name": "metadata.version", "featureLevel": 25}
+    level = {"name": "metadata.version", "featureLevel": 29}
     path = directory / "00000000000000000000.log"
     path.write_bytes(
         encode_batch(0, 1, 1000, [value], control=True, keys=[key])

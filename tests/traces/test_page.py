@@ -141,7 +141,7 @@ def some_timeline(rng: random.Random, topic: str, partition: int, length: int) -
 
 def some_report(seed: int, partitions: int, length: int = 8) -> Report:
     rng = random.Random(seed)
-    report = Report("log", "metadata log", "kafka_trunk_2024_10", ("a", "b"), partitions=partitions)
+    report = Report("log", "metadata log", "kafka_4_2", ("a", "b"), partitions=partitions)
     for i in range(partitions):
         timeline = some_timeline(rng, "topic", i, length)
         report.timelines[timeline.partition] = timeline

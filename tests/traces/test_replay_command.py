@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.checker.commands import replay as replay_command
 from highwater.traces.inputs import Input
-from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import bad_run, good_run, write
 
 
@@ -121,11 +121,17 @@ def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pyt
     assert "interrupted: 1 input, " in result.output
 
 
-@needs_clusters
+@needs_clusters_4_2
 def test_recorded_clusters_are_replayed_by_one_command(tmp_path: Path) -> None:
     page, target = tmp_path / "page.html", tmp_path / "result.json"
     result = run(
-        CLUSTERS / SCENARIOS[0], CLUSTERS / SCENARIOS[-1], "--html", page, "--json", target, "--quiet"
+        CLUSTERS_4_2 / "deadleader-elr",
+        CLUSTERS_4_2 / "restarts-elr",
+        "--html",
+        page,
+        "--json",
+        target,
+        "--quiet",
     )
     assert result.exit_code in (0, 1)
     reports = json.loads(target.read_text())

@@ -378,7 +378,7 @@ class Following:
 
         At the first incident that is left out, a caveat.
         """
-        ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
+        ledger, report, rules = self.ledger, self._report, follower.rules
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
         around = IncidentContext(

@@ -283,8 +283,6 @@ class MetadataFollower(Tracker):
 
     def publish(self) -> None:
         """Add the lines since the last call to the report, in the order of offsets and partitions."""
-        for found in self.agreement.settle(self.agreement.drain()):
-            self.reporter.disagreement(found)
         for _, line in self.reporter.drain():
             marked = self.doubts.marked(line)
             self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
@@ -321,8 +319,7 @@ class MetadataFollower(Tracker):
         if note := self.groups.note():
             self.report.notes.append(note)
         self.close(self.last_time)
-        found = self.agreement.chosen()
-        self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
+        self.report.profile, self.report.rules = self.rules.profile, tuple(sorted(self.rules.rules))
         self.report.doubts = self.doubts.listed()
         for what, number in self.reporter.skipped_of_partitions.items():
             self.reporter.skipped(what, number)
@@ -420,6 +417,7 @@ class MetadataFollower(Tracker):
         else:
             pending.other(offset)
             pending.flush()
+            self.check_features()
             self.automaton()
 
     def _unknown_partition(self, offset: int, time: int, value: bytes) -> None:

@@ -82,7 +82,7 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
     added. Raises TraceError if the snapshot cannot be read or is damaged.
     """
     # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
-    has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
+    has_elr = "eligible_leader_replicas" in follower.automaton().beliefs.rules
     found = compare_snapshot(follower.image, snapshot, follower.share, has_elr)
     try:
         if follower.lacks_beginning:

@@ -19,7 +19,7 @@ from highwater.traces.kafka.values import CHANGE, kind
 from highwater.traces.metadata import replay
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading, rarely_collected
-from highwater.traces.metadata.reporting import NOBODY, Doubts, Line, OnChange, Watch, disagreement
+from highwater.traces.metadata.reporting import NOBODY, Doubts, Line, OnChange, Watch
 from highwater.traces.metadata.sharing import (
     Elsewhere,
     Share,
@@ -31,10 +31,10 @@ from highwater.traces.metadata.sharing import (
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
+from highwater.traces.rules.profiles import RuleSet
 
-Place = tuple[int, int, str, bool]
-"""The sort key of a line: the group, the offset, the partition, and False for a disagreement."""
+Place = tuple[int, int, str]
+"""The sort key of a line: the group, the offset, and the partition."""
 Placed = list[tuple[Place, Line]]
 OnLine = Callable[[Line], None]
 RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
@@ -58,7 +58,7 @@ class ShareResult:
     report: Report
     lines: Placed = field(default_factory=list)
     checks: list[tuple[Snapshot, Placed]] = field(default_factory=list)
-    rules: list[tuple[RuleSet, ...]] = field(default_factory=list)
+    rules: RuleSet | None = None
     notes: list[str] = field(default_factory=list)
     doubts: Doubts = field(default_factory=Doubts)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class ShareFollower(MetadataFollower):
                 self.finish()
         except TraceError as wrong:
             self.found.error = (self._own.group, str(wrong))
-        self.found.rules, self.found.doubts = self.agreement.versions, self.doubts
+        self.found.rules, self.found.doubts = self.rules, self.doubts
         self.found.notes, self.found.skipped = self._log.notes, self.reporter.skipped_of_partitions
         return self.found
 
@@ -159,10 +159,9 @@ class ShareFollower(MetadataFollower):
 
     def _drained(self) -> Placed:
         group, share = self._own.group, self._own
-        share.narrowed += [(group, narrowed) for narrowed in self.agreement.drain()]
         return [
-            ((group, offset, partition, other), self.doubts.marked(line))
-            for (offset, partition, other, own), line in self.reporter.drain()
+            ((group, offset, partition), self.doubts.marked(line))
+            for (offset, partition, own), line in self.reporter.drain()
             if own or share.is_first
         ]
 
@@ -183,7 +182,7 @@ def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexpl
 def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[Unexplained]]:
     """The report that combines all shares, and the unexplained lines that belong to no single share.
 
-    These are lines about snapshots, and lines about rules on which the shares disagree.
+    These are lines about snapshots.
     """
     first, *others = shares
     report = Report(first.report.input, first.report.kind, "", records=first.report.records)
@@ -191,8 +190,7 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
     populations = sorted(change for s in shares for change in s.share.populations)
     report.partitions = max(accumulate(more for *_, more in populations), default=0)
     report.skipped = _sum([first.report.skipped, *(s.skipped for s in others)])
-    agreed, lines = _agreed(shares)
-    notes = []
+    notes, lines = list[str](), Placed()
     for checks in zip(*(s.checks for s in shares), strict=True):
         different = sorted((pair for _, found in checks for pair in found), key=lambda pair: pair[0])
         lines += different[: replay.LIMIT]
@@ -211,8 +209,8 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
     report.unreliable_count += sum(not line.reliable for line in own)
     report.findings_count = _sum(s.report.findings_count for s in shares)
     report.doubts = doubts.listed()
-    chosen = agreed.chosen()
-    report.profile, report.rules = chosen.profile, tuple(sorted(chosen.rules))
+    if first.rules is not None:
+        report.profile, report.rules = first.rules.profile, tuple(sorted(first.rules.rules))
     figures = [s.report.figures for s in shares]
     report.figures = _sum(figures) | {"brokers": figures[0]["brokers"]}
     for name in report.figures:
@@ -232,15 +230,3 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for of in counts:
         total.update(of)
     return dict(total)
-
-
-def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
-    """The sets of rules that explain all shares, and the lines of disagreement if no set does."""
-    sets, *later = shares[0].rules
-    agreed = Agreement(sets)
-    for renewed in later:
-        agreed.renew(renewed)
-    narrowed = sorted((n for s in shares for n in s.share.narrowed), key=lambda pair: (pair[0], *pair[1][:3]))
-    groups: dict[Narrowed, int] = {n: group for group, n in narrowed}
-    found = agreed.settle(n for _, n in narrowed)
-    return agreed, [((groups[f.at], f.at.offset, f.at.partition, False), disagreement(f)) for f in found]

@@ -1,8 +1,8 @@
 """Shares of one log's partitions, and the facts that cross them.
 
 A share is the partitions of some topics. It follows all records about the cluster, and the changes of its own
-partitions; changes of others are replaced by ``Elsewhere``. Three facts need all shares: the rules that were in force
-(``agreement``), the number of partitions at a time, and the decisions that a change of another share interrupts.
+partitions; changes of others are replaced by ``Elsewhere``. Two facts need all shares: the number of partitions at a
+time, and the decisions that a change of another share interrupts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from enum import Enum, auto
 from zlib import crc32
 
 from highwater.traces.kafka.values import CHANGE, is_creation, kind, topic_id
-from highwater.traces.rules.profiles import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]
 """A stretch of partition changes in a group of records, between two records of brokers.
@@ -77,7 +76,6 @@ class Share:
     group: int = 0
     reaches: dict[Stretch, Reach] = field(default_factory=dict)
     populations: list[tuple[int, int, int]] = field(default_factory=list)
-    narrowed: list[tuple[int, Narrowed]] = field(default_factory=list)
 
     @property
     def is_first(self) -> bool:

@@ -215,8 +215,6 @@ RAFT_LOGS = "raft logs"
 _PROFILES = {
     "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
     "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
-    "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
-    "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
 }
 _PROFILES_OF_THE_QUORUM = {"kafka_4_2": "the rules of the metadata quorum in Kafka 4.2"}
 _COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
@@ -410,7 +408,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         yield _Line("known bug: none recognized", 2)
     for known in incident.defects:
         near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
-        yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
+        yield _Line(f"known bug: {known.title} {known.entry}{near}", 2)
 
 
 def who_has(holders: Sequence[Holder]) -> str:

@@ -25,7 +25,7 @@ from tests.generation import records as generated
 from tests.generation import write_log
 from tests.generation.batches import encode_batch
 from tests.slow import all_but, slow
-from tests.traces.kafka.made import BY_NAME, needs_clusters, needs_clusters_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.made_logs import (
     beginning,
@@ -107,25 +107,16 @@ def check_same(path: Path, counts: Sequence[int] = SHARES, **rules: Any) -> dict
     return expected
 
 
-QUICK = (
-    "down-elr-hard-210",
-    "minisr-elr",
-    "reassigns-elr",
-    "restarts-noelr",
-    "4.2-down-elr-hard-120",
-    "4.2-reassigns-elr",
-    "4.2-minisr-broker-elr",
-)
-EVERY = all_but(QUICK, BY_NAME, "the other recorded clusters; the fast ones have a change of each kind")
+QUICK = ("down-elr-hard-120", "minisr-broker-elr", "reassigns-elr", "restarts-noelr")
+EVERY = all_but(QUICK, NAMES_4_2, "the other recorded clusters; the fast ones have a change of each kind")
 
 
-@needs_clusters
 @needs_clusters_4_2
 @pytest.mark.parametrize("name", EVERY)
 def test_recorded_clusters(name: str) -> None:
-    check_same(BY_NAME[name] / PARTITION)
-    if name == "4.2-minisr-broker-elr":
-        check_same(BY_NAME[name] / PARTITION, switched={"min_isr_change_clears_elr": False})
+    check_same(CLUSTERS_4_2 / name / PARTITION)
+    if name == "minisr-broker-elr":
+        check_same(CLUSTERS_4_2 / name / PARTITION, switched={"min_isr_change_clears_elr": False})
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +148,7 @@ def changed(log: Log, random: Random) -> Log:
 
 
 @pytest.mark.parametrize(
-    "seed", [32, pytest.param(range(12), marks=slow("12 more logs; the fast test has one"))]
+    "seed", [35, pytest.param(range(12), marks=slow("12 more logs; the fast test has one"))]
 )
 def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
     original = read(made).without_snapshots()
@@ -168,8 +159,8 @@ def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
         for count in SHARES:
             found, passes = divided(folder, count)
             assert found == expected
-            # In the log of seed 32, a change in another share interrupts a decision.
-            assert passes == 2 or seed != 32 or count < 7
+            # In the log of seed 35, a change in another share interrupts a decision.
+            assert passes == 2 or seed != 35 or count < 7
 
 
 BROKERS = [7, 8, 9]
