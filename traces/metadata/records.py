@@ -97,7 +97,7 @@ def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | 
     is removed.
     """
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
-    verdict = decisions(1, tracker.rules.rules).min_isr_checks(resource=of, removes=removes, valid=True)
+    verdict = decisions(1, tracker.rules.rules).min_isr_checks(resource=of, removes=removes)
     return None if verdict.answer == "NONE" else str(verdict.refused_by[0])
 
 
@@ -109,18 +109,13 @@ def unsafe(tracker: Tracker) -> Differences:
     own = [
         name for (kind, name), found in image.configs.items() if kind == BROKER and name and MIN_ISR in found
     ]
-    verdict = decisions(1, tracker.rules.rules).feature(
-        before=0,
-        level=now,
-        upgrade="UPGRADE",
-        supported=True,
-        cluster_has_min_isr=of_cluster,
-        broker_has_min_isr=bool(own),
+    needed = decisions(1, tracker.rules.rules).elr_settings(
+        level=now, cluster_has_min_isr=of_cluster, broker_has_min_isr=bool(own)
     )
     found: Differences = {}
-    if verdict["writes_cluster"]:
+    if needed["writes_cluster"]:
         found[f"{MIN_ISR} of the cluster"] = ("written", "not written")
-    if verdict["removes_broker"]:
+    if needed["removes_broker"]:
         found |= {f"{MIN_ISR} of broker {name}": ("removed", "not removed") for name in own}
     return found
 
@@ -224,9 +219,7 @@ def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: Log
     """Handle another registration of the registered incarnation: the rules determine what is stored (B8)."""
     rules = tracker.automaton().beliefs.rules
     # Epochs are relative here: the registered one is 0, and any greater one is a new one.
-    stored = decisions(1, rules).registration_after(
-        registration=known.flags.to_plain(), same_incarnation=True, new_epoch=1
-    )
+    stored = decisions(1, rules).registration_again(registration=known.flags.to_plain(), new_epoch=1)
     expected, kept = known.epoch + stored["epoch"], Flags.of(stored)
     epoch = record.data["brokerEpoch"]
     wrong: dict[str, tuple[Any, Any]] = {}

@@ -15,7 +15,7 @@ LIMIT = 100
 """A report lists at most this many nonconforming lines, and as many findings of each property; it counts the rest."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
-    "missing beginning", "missing records", "open transaction", "unknown operation", "clocks", "damaged file",
+    "missing beginning", "missing records", "open transaction", "clocks", "damaged file",
 )  # fmt: skip
 """The kinds of gaps in an input (``Doubt.kind``), described in docs/replay-reference.md."""
 

@@ -1,134 +1,122 @@
 """The controller's handlers and rules (model/replication/controller) as functions of Python values.
 
-Each function is traced once for a set of rules. The function of a handler returns the checks, the fields that the
-record sets, and the partition after the record.
+Each function is traced once for a set of rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from functools import cache, cached_property, lru_cache, partial, wraps
-from inspect import signature
+from collections.abc import Collection
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
-from highwater.model.language import Bool, Int, Number, Truth
+from highwater.model.language import ArrayValue, Bool, Int, Number, SeqValue, StructValue, Truth
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
 from highwater.model.replication.controller import handlers, registrations
 from highwater.model.replication.controller.partition_change import effective_min_isr as _effective
-from highwater.model.replication.controller.partition_change import is_empty_record, merge
-from highwater.model.replication.controller.types import (
-    MAX_INT,
-    ControllerContext,
-    ControllerTypes,
-    Handled,
-)
+from highwater.model.replication.controller.partition_change import merge
+from highwater.model.replication.controller.types import MAX_INT, ControllerContext, ControllerTypes
 
 Result = dict[str, Any]
 """The result of a rule, by name: symbolic values and checks while tracing, Python values after a call."""
-_FLAGS = (
-    "broker_has_min_isr", "cluster_has_min_isr", "is_member", "partition_known", "removes", "same_incarnation",
-    "supported", "topic_known", "unclean_election", "valid", "was_member",
-)  # fmt: skip
-_COUNTS = ("before", "entries", "factor", "level", "min_isr")
-_CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partition_known", "topic_known")
-"""The fields of a ControllerContext that can be inputs of a handler. Only some handlers use the last two."""
+_COUNT = Int(0, MAX_INT)
 
 
 class Decisions:
     """A controller's decision functions under a set of rules, for brokers ``0 .. brokers-1``."""
 
     def __init__(self, brokers: int, rules: frozenset[str]) -> None:
-        self.t = t = ControllerTypes(brokers, rules)
-        self._types: dict[str, Type] = {
-            **dict.fromkeys(_FLAGS, Bool),
-            **dict.fromkeys(_COUNTS, Int(0, MAX_INT)),
-            "partition": t.partition,
-            "replicas": t.replicas,
-            "new_epoch": t.broker_epoch,
-            "registration": t.registration,
-            "registrations": t.registrations,
-            "resource": handlers.Resource,
-            "upgrade": handlers.UpgradeType,
+        self.t = ControllerTypes(brokers, rules)
+
+    @property
+    def context(self) -> dict[str, Type]:
+        """The types of the state before a decision about a partition, by name."""
+        return {
+            "partition": self.t.partition,
+            "registrations": self.t.registrations,
+            "min_isr": _COUNT,
+            "unclean_election": Bool,
         }
-        """The types of the rules' inputs, by name."""
 
-    def inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
-        """The types of a rule's parameters by name, without the parameters ``t`` and ``now``.
+    @cached_property
+    def alter_partition(self) -> Function:
+        """The checks of an AlterPartition, the error in its answer, and the partition after it."""
 
-        They come from ``others``, or else from the table of types by parameter name.
-        """
-        names = (name for name in signature(rule).parameters if name not in ("t", "now"))
-        return {**{name: self._types[name] for name in names if name not in others}, **others}
+        def decide(request: StructValue, **context: Any) -> Result:
+            now = ControllerContext(self.t, **context)
+            handled = handlers.alter_partition(now, request)
+            after = merge(self.t, now.partition, handled.record)
+            return {"checks": handled.checks, "error": handled.error, "after": after}
 
-    def function(self, rule: Callable[..., object], **others: Type) -> Function:
-        """A rule as a function of Python values. If the rule has a parameter ``t``, it is bound to ``self.t``."""
-        inputs = self.inputs(rule, others)
-        with_types = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
-        return Function(with_types, **inputs)
+        known = {"partition_known": Bool, "topic_known": Bool}
+        return Function(decide, **self.context, **known, request=self.t.alter_partition)
 
-    def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of Python values.
+    @cached_property
+    def new_partition(self) -> Function:
+        """A new partition."""
 
-        The function takes the first ``context`` fields of ``_CONTEXT``, and the handler's own parameters. ``others``
-        gives types to parameters by name.
-        """
-        known = {name: self._types[name] for name in _CONTEXT[:context]}
+        def create(replicas: SeqValue, registrations: ArrayValue) -> StructValue:
+            return handlers.new_partition(self.t, replicas, registrations)
 
-        @wraps(handler)
-        def function(**given: Any) -> Result:
-            now = ControllerContext(self.t, **{name: given.pop(name) for name in known})
-            handled = handler(now, **given)
-            record = handled.record
+        return Function(create, replicas=self.t.replicas, registrations=self.t.registrations)
+
+    @cached_property
+    def new_partition_checks(self) -> Function:
+        """The checks of a new partition's replicas."""
+
+        def check(replicas: SeqValue, registrations: ArrayValue, factor: Number) -> Any:
+            return handlers.new_partition_checks(self.t, replicas, registrations, factor)
+
+        return Function(check, replicas=self.t.replicas, registrations=self.t.registrations, factor=_COUNT)
+
+    @cached_property
+    def registration_again(self) -> Function:
+        """The registration of a broker whose registered incarnation registers again."""
+
+        def register(registration: StructValue, new_epoch: Number) -> StructValue:
+            return registrations.registration_after(self.t, registration, Bool.lift(True), new_epoch)
+
+        return Function(register, registration=self.t.registration, new_epoch=self.t.broker_epoch)
+
+    @cached_property
+    def gone_astray(self) -> Function:
+        """The index entries that go astray when a broker with this number of entries leaves the ELR."""
+
+        def leave(entries: Number) -> Number:
+            return registrations.elr_index_entries(entries, Bool.lift(True), Bool.lift(False))[1]
+
+        return Function(leave, entries=_COUNT)
+
+    @cached_property
+    def elr_settings(self) -> Function:
+        """K15. The changes of min.insync.replicas that come with a level of eligible.leader.replicas.version."""
+
+        def settings(level: Number, cluster_has_min_isr: Truth, broker_has_min_isr: Truth) -> Result:
             return {
-                "checks": handled.checks,
-                "error": handled.error,
-                # A leader of None does not show whether the record sets the leader to none or lacks the field.
-                "written": {name: getattr(record, name).is_some for name in self.t.written_fields},
-                "nothing": is_empty_record(self.t, record),
-                "after": merge(self.t, now.partition, record),
+                "writes_cluster": handlers.writes_cluster_min_isr(self.t, level, cluster_has_min_isr),
+                "removes_broker": handlers.removes_broker_min_isr(self.t, level, broker_has_min_isr),
             }
 
-        return Function(function, **known, **self.inputs(handler, others))
+        return Function(settings, level=_COUNT, cluster_has_min_isr=Bool, broker_has_min_isr=Bool)
 
-    alter_partition = cached_property[Function](
-        lambda d: d.handler(handlers.alter_partition, context=6, request=d.t.alter_partition)
-    )
-    new_partition = cached_property[Function](lambda d: d.function(handlers.new_partition))
-    new_partition_checks = cached_property[Function](lambda d: d.function(handlers.new_partition_checks))
-    registration_after = cached_property[Function](lambda d: d.function(registrations.registration_after))
-    entries_after = cached_property[Function](lambda d: d.function(_entries_after))
-    feature = cached_property[Function](lambda d: d.function(_feature))
-    min_isr_checks = cached_property[Function](lambda d: d.function(handlers.min_isr_checks))
+    @cached_property
+    def min_isr_checks(self) -> Function:
+        """The checks of a change of min.insync.replicas to a number above 0, or of its removal."""
 
+        def check(resource: Number, removes: Truth) -> Any:
+            return handlers.min_isr_checks(self.t, resource, removes)
 
-def _entries_after(entries: Number, was_member: Truth, is_member: Truth) -> Result:
-    own, astray = registrations.elr_index_entries(entries, was_member, is_member)
-    return {"own": own, "astray": astray}
-
-
-def _feature(
-    t: ControllerTypes, before: Number, level: Number, upgrade: Number, supported: Truth,
-    cluster_has_min_isr: Truth, broker_has_min_isr: Truth,
-) -> Result:  # fmt: skip
-    """KIP-584. The checks of a feature level change, and its effects on settings of min.insync.replicas."""
-    return {
-        "checks": handlers.feature_checks(t, before, level, upgrade, supported),
-        "writes_cluster": handlers.writes_cluster_min_isr(t, level, cluster_has_min_isr),
-        "removes_broker": handlers.removes_broker_min_isr(t, level, broker_has_min_isr),
-    }
+        return Function(check, resource=handlers.Resource, removes=Bool)
 
 
 # --- rules without brokers --------------------------------------------------------------------------------
 
 
-_MIN_ISR = cache(
-    lambda: Function(_effective, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
-)
+_MIN_ISR = cache(lambda: Function(_effective, min_insync_replicas=_COUNT, replication_factor=_COUNT))
 _IS_ONLINE = cache(
     lambda: Function(handlers.is_online, directory=handlers.Directory, listed=Bool, lists_any=Bool)
 )
-_NAMES_DEFAULT = cache(lambda: Function(handlers.names_default, listed=Int(0, MAX_INT)))
+_NAMES_DEFAULT = cache(lambda: Function(handlers.names_default, listed=_COUNT))
 
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:

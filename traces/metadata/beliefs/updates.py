@@ -210,8 +210,7 @@ def _entries(beliefs: BeliefStates, belief: BeliefState, slot: int) -> set[int]:
 
 
 def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
-    found = decisions(1, beliefs.rules).entries_after(entries=entries, was_member=True, is_member=False)
-    gone: int = found["astray"]
+    gone: int = decisions(1, beliefs.rules).gone_astray(entries=entries)
     return gone
 
 
