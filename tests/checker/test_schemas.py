@@ -25,7 +25,7 @@ DIGESTS = {
     "proof": "3535ce93e8ea3458",
     "gate": "2ff929983581eff0",
     "mutation": "8ed77a04788119fd",
-    "report": "f11443d960b80659",
+    "report": "ffdb8743fd1b0cb2",
 }
 """Schema → digest, descriptions left out.
 
