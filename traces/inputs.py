@@ -1,8 +1,7 @@
-"""Inputs of a replay, recognized by content: metadata logs, dumps, recordings, runs, brokers' logs."""
+"""Inputs of a replay, recognized by content: metadata logs, dumps, runs, brokers' logs."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
-OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
+RUN, BROKER_LOG = "run of the model", "broker log"
 DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
 _COUNTED = {
     BROKER_LOG: ("broker's log", "brokers' logs"),
@@ -106,16 +105,7 @@ def _kind_of_head(head: bytes) -> str | None:
         return BROKER_LOG
     if is_data_dump(head):
         return DATA_DUMP
-    if not head.lstrip().startswith(b"{"):
-        return None
-    first = head.split(b"\n", 1)[0]
-    try:
-        parsed = json.loads(first)
-    except (ValueError, RecursionError):
-        return OPERATIONS if b'"meta"' in first else None
-    if is_run_trace(parsed):
-        return RUN
-    return OPERATIONS if isinstance(parsed, dict) and "meta" in parsed else None
+    return RUN if is_run_trace(head) else None
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
@@ -162,7 +152,7 @@ def _what_it_is_not(path: Path) -> str:
         return "the file is empty"
     return (
         "not a file that replay reads: a metadata log or its dump, a broker's log, request log or dump of data "
-        "segments, recorded controller operations, or a run of a model"
+        "segments, or a run of a model"
     )
 
 

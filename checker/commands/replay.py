@@ -88,9 +88,9 @@ def replay(
 ) -> Status:
     """Find lost records, offline partitions and forbidden changes in recordings.
 
-    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, recorded
-    operations of a controller, a run of a model, or a directory with any of these below it. Brokers' logs with
-    kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
+    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, a run of
+    a model, or a directory with any of these below it. Brokers' logs with kafka.cluster.Partition at DEBUG, given or
+    below a directory, are read with the metadata log.
 
     Severities, the worst first: lost (committed records), stuck (offline, does not come back by itself), at_risk,
     unclean (an unclean election that lost no known record), notice.

@@ -19,7 +19,7 @@ TIME = 1_795_176_007_145
 
 def report(**fields: Any) -> Report:
     given: dict[str, Any] = {"records": 26_269, "partitions": 12, "changes": 1234, "seconds": 2.0, **fields}
-    return Report("run/log", "metadata log", "kafka_trunk_2024_10", **given)
+    return Report("run/log", "metadata log", "kafka_4_2", **given)
 
 
 def line(number: int = 1, **fields: Any) -> Unexplained:
@@ -52,9 +52,9 @@ def said(shown: Report) -> str:
 
 def test_no_problem() -> None:
     assert summary(report()) == [
-        "No problem found: every change conforms to KIP-966 as Kafka trunk of October 2024 implements it",
+        "No problem found: every change conforms to KIP-966 as Kafka 4.2 implements it",
         "  input: run/log",
-        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, "
+        "  metadata log, kafka_4_2: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, "
         "13,134 records a second",
     ]
 
@@ -181,7 +181,7 @@ def test_the_incident_comes_first_and_what_was_read_last() -> None:
     assert labels[:6] == ["cause", "surviving copies", "do now", "restore", "clients", "known bug"]
     assert lines[-5:] == [
         "  input: run/log",
-        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, 13,134 records a "
+        "  metadata log, kafka_4_2: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, 13,134 records a "
         "second",
         "  under min ISR 0:00:01, brokers 2, beliefs 3",
         "  note: the last batch is torn",

@@ -199,8 +199,6 @@ _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 _PROFILES = {
     "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
     "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
-    "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
-    "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
 }
 _COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
@@ -397,7 +395,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         yield _Line("known bug: none recognized", 2)
     for known in incident.defects:
         near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
-        yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
+        yield _Line(f"known bug: {known.title} {known.entry}{near}", 2)
 
 
 def who_has(holders: Sequence[Holder]) -> str:
