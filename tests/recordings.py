@@ -16,10 +16,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 REQUIRED = "HIGHWATER_NEEDS_RECORDINGS"
 """If this environment variable is set, a run without recordings fails."""
 FOLDERS = (
-    "traces/kafka/clusters",
-    "traces/kafka/controller",
     "traces/kafka-4.2/clusters",
-    "traces/kafka-4.2/controller",
     "peers",
 )
 """The folders of recordings, below ``SHARED``."""

@@ -1,8 +1,7 @@
-"""Inputs of a replay, recognized by content: metadata logs, dumps, recordings, runs, brokers' logs."""
+"""Inputs of a replay, recognized by content: metadata logs, dumps, runs, brokers' logs."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,7 @@ from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
-OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
+RUN, BROKER_LOG = "run of the model", "broker log"
 DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
 _COUNTED = {
     BROKER_LOG: ("broker's log", "brokers' logs"),
@@ -125,16 +124,8 @@ def _kind_of_head(head: bytes) -> str | None:
         return REQUEST_LOG
     if is_data_dump(head):
         return DATA_DUMP
-    if head.lstrip().startswith(b"{"):
-        first = head.split(b"\n", 1)[0]
-        try:
-            parsed = json.loads(first)
-        except (ValueError, RecursionError):
-            return OPERATIONS if b'"meta"' in first else None
-        if is_run_trace(parsed):
-            return RUN
-        if isinstance(parsed, dict) and "meta" in parsed:
-            return OPERATIONS
+    if is_run_trace(head):
+        return RUN
     return BROKER_LOG if is_broker_log(head) else None
 
 
@@ -200,7 +191,7 @@ def _what_it_is_not(path: Path) -> str:
         return "the file is empty"
     return (
         "not a file that replay reads: a metadata log or its dump, a broker's log, request log or dump of data "
-        "segments, recorded controller operations, or a run of a model"
+        "segments, or a run of a model"
     )
 
 

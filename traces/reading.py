@@ -135,14 +135,6 @@ class Fields:
             raise self.place.at(name).wrong(f"{printable(value, 60)!r} is none of {', '.join(allowed)}")
         return value
 
-    def numbers(self, name: str, low: int = 0, high: int = INT32) -> list[int]:
-        """The value of a field that must be a list of numbers from ``low`` to ``high``. Raises TraceError otherwise."""
-        return [number(place, item, low, high) for place, item in self.items(name)]
-
-    def numbers_or_null(self, name: str) -> list[int] | None:
-        """The value of a field that must be a list of numbers from 0 to INT32, or null. Raises TraceError otherwise."""
-        return None if self._value[name] is None else self.numbers(name)
-
     def items(self, name: str) -> Iterator[tuple[Place, Any]]:
         """The items of a field that must be a list, each with its place. Raises TraceError otherwise."""
         place, value = self.place.at(name), self._value[name]
@@ -162,29 +154,14 @@ def whole(low: int, high: int = INT32) -> Reader:
     return lambda f, name: f.number(name, low, high)
 
 
-def numbers(low: int) -> Reader:
-    """The reader for a field with a list of whole numbers, none below ``low``."""
-    return lambda f, name: f.numbers(name, low)
-
-
 def choice(*allowed: str) -> Reader:
     """The reader for a field with one of the ``allowed`` strings."""
     return lambda f, name: f.choice(name, allowed)
 
 
-def in_order(read: Reader) -> Reader:
-    """The reader that sorts the list from ``read``, for a list whose order has no meaning."""
-    return lambda f, name: sorted(read(f, name))
-
-
 def texts(f: Fields, name: str) -> list[str]:
     """The value of a field that must be a list of strings. Raises TraceError otherwise."""
     return [text(place, item) for place, item in f.items(name)]
-
-
-def each(form: Form) -> Reader:
-    """The reader for a field with a list of objects, each with exactly the fields of ``form``."""
-    return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
 
 
 def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:

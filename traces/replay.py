@@ -14,7 +14,7 @@ from typing import Any
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
-from highwater.traces.inputs import OPERATIONS, RUN, Input, inputs
+from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.kafka.broker_log import BrokerLog
 from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
@@ -22,7 +22,6 @@ from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
-from highwater.traces.operations.replay import replay_recording
 from highwater.traces.reading import DamagedFileError, TraceError, damage_of
 from highwater.traces.reports.findings import Doubt, Finding
 from highwater.traces.reports.observed import Course, Courses
@@ -159,7 +158,7 @@ def replay(
     broker_logs: Sequence[str | PathLike[str]] = (),
     timelines: bool = False,
 ) -> Report:
-    """Replay one input: a metadata log or its dump, recorded controller operations, or a run of a model.
+    """Replay one input: a metadata log or its dump, or a run of a model.
 
     - ``path`` is a file, or a directory with exactly one input. Brokers' logs, request logs and dumps of data segments
       in the directory are replayed with the metadata log.
@@ -228,8 +227,6 @@ def _replay_all(
     timelines: bool,
     history: RunHistory | None,
 ) -> Report:
-    if found.kind == OPERATIONS:
-        return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
         return replay_run(found.path, rules, profile, progress, history=history)
     report = _replay_cluster(found, profile, rules, progress, timelines)

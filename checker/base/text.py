@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from highwater.model.language.messages import MessageKind, Messages
@@ -40,19 +40,26 @@ def paragraph(line: str) -> str:
     return "\n".join(folded([line]))
 
 
+def aligned(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> Iterator[list[str]]:
+    """The cells of rows, padded to the width of their columns, without the last column.
+
+    Columns of ``numbers`` are aligned on the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for *cells, last in rows:
+        padded = zip(cells, widths, strict=True)
+        yield [*(f"{cell:{'>' if i in numbers else '<'}{w}}" for i, (cell, w) in enumerate(padded)), last]
+
+
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
     """Lines with the cells of ``rows`` aligned in columns. The last cell of a row is folded in its column.
 
     If the other columns leave too little room, the last cell goes to the lines below. Without ``width`` nothing is
     folded.
     """
-    if not rows:
-        return
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    taken = len(indent) + sum(w + 2 for w in widths)
-    below = width is not None and width - taken < _LEAST
-    for *cells, last in rows:
-        head = indent + "".join(f"{cell:<{w + 2}}" for cell, w in zip(cells, widths, strict=True))
+    for *cells, last in aligned(rows):
+        head = indent + "".join(f"{cell}  " for cell in cells)
+        below = width is not None and width - len(head) < _LEAST
         if below and last:
             yield head.rstrip()
             yield from fold(last, f"{indent}    ", width)

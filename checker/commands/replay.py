@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from highwater.checker.base.files import JsonOutput, refuse_unwritable, written
 from highwater.checker.base.problems import InputError, Status, interruption, worst
@@ -24,7 +23,7 @@ from highwater.traces.reading import DamagedFileError, TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import LOST, SEVERITIES
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import Report, in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, in_all, styled_summary, summary
 from highwater.traces.reports.text import count
 from highwater.traces.runs.replay import RunHistory
 
@@ -89,9 +88,9 @@ def replay(
 ) -> Status:
     """Find lost records, offline partitions and forbidden changes in recordings.
 
-    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, recorded
-    operations of a controller, a run of a model, or a directory with any of these below it. Brokers' logs with
-    kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
+    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, a run of
+    a model, or a directory with any of these below it. Brokers' logs with kafka.cluster.Partition at DEBUG, given or
+    below a directory, are read with the metadata log.
 
     Severities, the worst first: lost (committed records), stuck (offline, does not come back by itself), at_risk,
     unclean (an unclean election that lost no known record), notice.
@@ -224,7 +223,8 @@ def _on_spark(
 
 def _print(report: Report, output: JsonOutput) -> None:
     if (columns := width()) is not None and not output.to_stdout:
-        Console(highlight=False, width=columns).print(rich_summary(report), crop=False)
+        for line, style in styled_summary(report, columns):
+            click.echo(click.style(line, **style))
         return
     for line in summary(report):
         output.say(line)

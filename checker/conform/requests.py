@@ -87,8 +87,7 @@ _TASKS: dict[str, Task] = {
 class _Table:
     """All requests of a protocol, made kind by kind. ``place`` is a partition's number in a topic, else None.
 
-    An operation has the format of a recorded operation, but lacks fields such as epochs: the bridge adds their
-    current values.
+    An operation lacks fields such as epochs: the bridge adds their current values.
     """
 
     def __init__(self, protocol: Controller) -> None:

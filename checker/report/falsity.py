@@ -25,10 +25,6 @@ _SEVERAL = 8
 """At most this many parts of a conjunction or disjunction are written."""
 _LONG, _WIDE = 400, 60
 """An expression is written with at most this many characters and operations."""
-_OPERATORS = {
-    "and": "and", "or": "or", "eq": "==", "lt": "<", "add": "+", "sub": "-", "mul": "*", "floordiv": "//",
-    "mod": "%", "union": "|", "intersection": "&", "difference": "-",
-}  # fmt: skip
 _NEGATED = {"eq": "!=", "lt": ">="}
 
 
@@ -156,11 +152,11 @@ class _Explanation:
             return f" {node.op} ".join(self._inner(part, shown) for part in _operands(node, node.op))
         if node.op == "member":
             return f"{self._inner(node.args[1], shown)}.has({self._text(node.args[0], shown)})"
-        if node.op in _OPERATORS:  # the budget ends an expression before it gets large
+        if sign := graph.OPERATIONS[node.op].sign:  # the budget ends an expression before it gets large
             left, right = self._sides(node, shown)
             if self._is_fixed(node):
                 return _plain(node, self.value(node))
-            return f"{left} {_OPERATORS[node.op]} {right}"
+            return f"{left} {sign} {right}"
         return f"{node.op}({', '.join(self._text(part, shown) for part in node.args)})"
 
     def _negation(self, node: Node, shown: dict[str, str]) -> str:

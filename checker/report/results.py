@@ -5,7 +5,7 @@ The form of the JSON is described in ``docs/results.md`` and in ``checker/report
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -20,7 +20,7 @@ from highwater.checker.report.counterexample import AbstractRun, AbstractStep, C
 from highwater.checker.report.trace_output import TraceOutput
 from highwater.checker.report.vacuity import CONSTANT, Vacuous
 from highwater.checker.scenarios.request import OPTION, Checked, Request
-from highwater.checker.scenarios.search import SearchResult
+from highwater.checker.scenarios.search import SearchResult, SimulationResult
 from highwater.model.language.model import Model
 from highwater.model.versions import versions
 from highwater.traces.reports.text import count
@@ -210,32 +210,9 @@ class Result:
         return self.search.distinct_states
 
     @property
-    def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps taken, without pruned steps.
-
-        For random walks, the number of visited states, with repetitions.
-        """
-        return self.search.generated_states
-
-    @property
     def depth(self) -> int:
         """The number of levels of the search (initial states are level 1), or of states in the longest random walk."""
         return self.search.depth
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of the search, without its preparation."""
-        return self.search.seconds
-
-    @property
-    def actions(self) -> Mapping[str, int]:
-        """For each action, the number of its steps that were taken; pruned steps are not counted."""
-        return self.search.actions
-
-    @property
-    def cut(self) -> Mapping[str, int]:
-        """For each bound, the number of steps pruned at it."""
-        return self.search.cut
 
     @property
     def walks(self) -> int | None:
@@ -243,14 +220,9 @@ class Result:
         return getattr(self.search, "walks", None)
 
     @property
-    def seed(self) -> int | None:
-        """The seed of the random walks; None if the states were explored."""
-        return getattr(self.search, "seed", None)
-
-    @property
     def states(self) -> int:
         """The number of states that were explored, or visited by random walks."""
-        return self.distinct_states if self.walks is None else self.generated_states
+        return self.distinct_states if self.walks is None else self.search.generated_states
 
     @property
     def runs(self) -> tuple[Counterexample, ...]:
@@ -326,7 +298,7 @@ class Result:
                 if expected is not None and expected != actual:
                     wrong[key, str(expected)] = f"{key} is {actual:,}, but expected to be {expected:,}"
         for name in sorted(expect.impossible):
-            if self.actions.get(name):
+            if self.search.actions.get(name):
                 wrong["impossible", name] = f"{name} is taken, but expected to be impossible"
         for name in sorted(expect.constant & set(self.request.properties) - {*self.constant}):
             wrong["constant", name] = f"{name} is not constant, but expected to be"
@@ -353,19 +325,19 @@ class Result:
             "promised": self.expected,
             "broken": list(self.broken),
             "distinct_states": None if self.walks is not None else self.distinct_states,
-            "generated_states": self.generated_states,
+            "generated_states": search.generated_states,
             "depth": self.depth,
-            "seconds": round(self.seconds, 6),
+            "seconds": round(search.seconds, 6),
             "preparation_seconds": round(search.preparation_seconds, 6),
-            "cut": dict(self.cut),
-            "actions": dict(self.actions),
+            "cut": dict(search.cut),
+            "actions": dict(search.actions),
             "ruled_out": list(self.ruled_out),
             "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.vacuous],
             "premises": dict(search.premises),
             "collision_probability": search.collision_probability,
             "peak_memory_bytes": search.peak_memory_bytes,
             "spilled_bytes": search.spilled_bytes,
-            **({} if self.walks is None else {"walks": self.walks, "seed": self.seed}),
+            **({"walks": search.walks, "seed": search.seed} if isinstance(search, SimulationResult) else {}),
             **({} if self.explored_at is None else {"reused": True, "explored_at": self.explored_at}),
             "reachable": self.reachable,
             "violations": [_violation(e) for e in self.examples],
@@ -414,8 +386,8 @@ class Result:
         yield self.checked.sentence
         if self.explored_at is not None:
             yield f"not explored again: unchanged since it was explored at {self.explored_at}"
-        if self.walks is not None:
-            yield f"{self.walks:,} random walks, seed {self.seed or 0}: no proof"
+        if isinstance(search, SimulationResult):
+            yield f"{search.walks:,} random walks, seed {search.seed or 0}: no proof"
         if self.stopped_by:
             short = "not all states were explored" if self.walks is None else "not all walks were made"
             rest = "" if self.stopped_by == "violation" else f": {short}"
@@ -442,7 +414,7 @@ class Result:
             yield f"reached: {', '.join(f'{e.called} at depth {e.depth}' for e in self.goal_runs)}"
         if self.unreached:
             yield f"not reached{so_far}: {', '.join(self.unreached)}"
-        if pruned := [f"{count(n, 'step')} at {bound}" for bound, n in self.cut.items() if n]:
+        if pruned := [f"{count(n, 'step')} at {bound}" for bound, n in search.cut.items() if n]:
             yield f"pruned at a bound: {', '.join(pruned)}"
         if self.never_met:
             yield f"vacuous (premise never holds): {', '.join(self.never_met)}"
@@ -452,12 +424,12 @@ class Result:
     @property
     def never_enabled(self) -> list[str]:
         """The actions that were never taken within the bounds, although tracing does not find them impossible."""
-        return [n for n, taken in self.actions.items() if not taken and n not in self.ruled_out]
+        return [n for n, taken in self.search.actions.items() if not taken and n not in self.ruled_out]
 
     @property
     def never_met(self) -> list[str]:
         """The properties whose premise holds in no explored state, or for no explored step."""
-        if not self.generated_states:
+        if not self.search.generated_states:
             return []
         return [name for name, met in self.search.premises.items() if not met]
 
@@ -475,7 +447,7 @@ class Result:
     def __str__(self) -> str:
         """The runs to the violations, the verdict, and the notes, as text."""
         lines = [click.unstyle(line) for line in self.told_runs()]
-        lines += ["", f"{self.name}: {self.headline}; {self._size}, {self.seconds:.2f} s"]
+        lines += ["", f"{self.name}: {self.headline}; {self._size}, {self.search.seconds:.2f} s"]
         lines += [f"! {line}" for line in self.broken]
         lines += [f"  {note}" for note in self.notes()]
         return "\n".join([*lines, *self.warning_lines()]).lstrip("\n")
@@ -498,7 +470,7 @@ class Result:
             ],
             "states": f"{self.states:,}",
             "depth": str(self.depth),
-            "seconds": f"{self.seconds:.2f}",
+            "seconds": f"{self.search.seconds:.2f}",
         }
         cells = "".join(f"<tr><th>{escape(h)}</th><td>{escape(cell)}</td></tr>" for h, cell in row.items())
         notes = [*self.broken, *self.notes(), *self.warning_lines()]

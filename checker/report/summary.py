@@ -7,7 +7,7 @@ number; ``--verbose`` and the JSON have their names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -80,7 +80,7 @@ class _Line:
     def numbers(self) -> tuple[str, ...]:
         """The number of states, the depth, and the seconds, as texts."""
         result = self.result
-        return f"{result.states:,}", str(result.depth), f"{result.seconds:.2f}"
+        return f"{result.states:,}", str(result.depth), f"{result.search.seconds:.2f}"
 
 
 _TABLE_HEADS = ("states", "depth", "seconds")
@@ -124,18 +124,13 @@ def by_protocol(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         groups.setdefault(result.request.scenario.definition.name, []).append(result)
     for name, own in groups.items():
-        seconds = sum(o.seconds + o.search.preparation_seconds for o in own)
+        seconds = sum(o.search.seconds + o.search.preparation_seconds for o in own)
         rows.append((name, f"{len(own):,}", f"{sum(o.states for o in own):,}", f"{seconds:.1f}", _kinds(own)))
         colours.append(_colour(own))
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-
-    def line(cells: Sequence[str], style: Callable[[str], str]) -> str:
-        numbers = "".join(f"{cell:>{w + _GAP}}" for cell, w in zip(cells[1:-1], widths[1:-1], strict=True))
-        return f"{cells[0]:{widths[0]}}{numbers}{' ' * _GAP}{style(cells[-1])}"
-
-    yield click.style(line(heads, str), dim=True)
-    for row, colour in zip(rows, colours, strict=True):
-        yield line(row, lambda cell, fg=colour: click.style(cell, fg=fg))  # type: ignore[misc]
+    first, *others = text.aligned([heads, *rows], range(1, 4))
+    yield click.style("  ".join(first), dim=True)
+    for (*cells, verdict), colour in zip(others, colours, strict=True):
+        yield "  ".join([*cells, click.style(verdict, fg=colour)])
 
 
 def _taken(first: int, widths: Sequence[int]) -> int:
@@ -172,7 +167,7 @@ def short_name(name: str) -> str:
 def total_line(results: Sequence[Result], seconds: float) -> str:
     """The last line, with its colour: how many scenarios are as expected, states, and seconds."""
     number, states = len(results), sum(o.states for o in results)
-    searching = sum(o.seconds for o in results)
+    searching = sum(o.search.seconds for o in results)
     dates = sorted(o.explored_at[:10] for o in results if o.explored_at is not None)
     rate = f" ({states / searching:,.0f}/s)" if number == 1 and searching > 0 and not dates else ""
     shown = f"{states / 1e6:,.1f} million" if states >= 1_000_000 else f"{states:,}"
@@ -268,7 +263,7 @@ def attention(results: Sequence[Result]) -> Iterator[str]:
     counted = {
         "check a property vacuously (its premise never holds)": sum(bool(o.never_met) for o in results),
         "have an action that is never taken": sum(bool(o.never_enabled) for o in results),
-        "prune steps at a bound": sum(any(o.cut.values()) for o in results),
+        "prune steps at a bound": sum(any(o.search.cut.values()) for o in results),
     }
     some = [f"{number} {what}" for what, number in counted.items() if number]
     if some:

@@ -26,7 +26,7 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.request import Request
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
-from highwater.model.language.graph import INT, Node
+from highwater.model.language.graph import GROUPED, INT, Node
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.step_properties import TracedStepProperty
@@ -152,10 +152,6 @@ def _versions() -> list[str]:
     return [version(library) for library in ("llvmlite", "msgspec", "numpy", "scipy", "z3-solver")]
 
 
-_GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
-"""Operations whose operands may be grouped and ordered in any way."""
-
-
 class Fingerprints:
     """Computes and caches fingerprints of expressions, actions, properties and models."""
 
@@ -232,7 +228,7 @@ class Fingerprints:
             return _digest("and", *self._conjuncts(node, True))
         if node.op == "or":  # not (not a and not b)
             return _negated(_digest("and", *self._conjuncts(node, False)))
-        if node.op in _GROUPED:
+        if node.op in GROUPED:
             return _digest(node.op, *self._operands(node))
         keys = [self._key[a.id] for a in node.args]
         if node.op == "eq":

@@ -221,8 +221,8 @@ PARTS: dict[str, tuple[Case, ...]] = {
             for brokers in (3, 4, 5)
         ),
         Case(
-            "KIP-966 and Kafka trunk, each rule alone",
-            ("diff", "kip_966", "kafka_trunk_2024_10", "--each-rule", *_OPERATOR, "--set", "max_min_isr=3"),
+            "KIP-966 and Kafka 4.2, each rule alone",
+            ("diff", "kip_966", "kafka_4_2", "--each-rule", *_OPERATOR, "--set", "max_min_isr=3"),
             "60 s",
             status=1,
         ),

@@ -164,7 +164,7 @@ def _fields() -> Iterator[str]:
 FIELDS: dict[str, Block] = {"fields": _fields}
 
 
-_SHOWN = ("before_kip_966", "kip_966_first_phase", "kip_966", "kafka_trunk_2024_10", "kafka_4_2")
+_SHOWN = ("before_kip_966", "kip_966_first_phase", "kip_966", "kafka_4_2")
 
 
 def _profiles() -> Iterator[str]:

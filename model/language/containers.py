@@ -12,11 +12,10 @@ from typing import Any
 from highwater.model.language import graph, mutation
 from highwater.model.language.declarations import LIMIT, too_many
 from highwater.model.language.errors import fail
-from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.graph import BITS, INT, Leaf, Node
 from highwater.model.language.records import Option, OptionValue
 from highwater.model.language.scalar_types import Enum, Index, is_index
 from highwater.model.language.scalars import (
-    Leaf,
     Number,
     Truth,
     Type,
@@ -124,17 +123,19 @@ class Set(Type):
     def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
         return SetValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> SetValue:  # noqa: D102
-        if isinstance(plain, SetValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if isinstance(plain, (set, frozenset, list, tuple, range)):
-            result = self.zero()
-            for item in plain:
-                result = result.with_(item)
-            return result
-        raise self._wrong(plain)
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
+        if not isinstance(plain, (set, frozenset, list, tuple, range)):
+            raise self._wrong(plain)
+        bits: int | Node = 0
+        for item in plain:
+            (number,) = self.index.scalars(item)
+            if isinstance(number, int) and isinstance(bits, int):
+                bits |= 1 << number
+            else:
+                before = graph.const(bits, BITS) if isinstance(bits, int) else bits
+                at = graph.const(number, INT) if isinstance(number, int) else number
+                bits = graph.union(before, graph.singleton(at, self.index.size))
+        return (bits,)
 
     def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
         return [self.index.key(i) for i in range(self.index.size) if scalars[0] >> i & 1]
@@ -220,14 +221,10 @@ class Array(Type):
     def wrap(self, nodes: Sequence[Node]) -> ArrayValue:  # noqa: D102
         return ArrayValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> ArrayValue:  # noqa: D102
-        if isinstance(plain, ArrayValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if isinstance(plain, (list, tuple, Mapping)):
-            return self.wrap([node for item in self.items(plain) for node in self.element.lift(item).nodes])
-        raise self._wrong(plain)
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
+        if not isinstance(plain, (list, tuple, Mapping)):
+            raise self._wrong(plain)
+        return [scalar for item in self.items(plain) for scalar in self.element.scalars(item)]
 
     def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
         """The elements of a plain array, in index order. Raises LanguageError if elements are missing or unknown."""
@@ -244,11 +241,13 @@ class Array(Type):
 
     def fill(self, plain: object) -> ArrayValue:
         """The array whose elements all equal ``plain``, a plain or symbolic value."""
-        return self.lift([plain] * self.index.size)
+        filled: ArrayValue = self.lift([plain] * self.index.size)
+        return filled
 
     def of(self, element: Any) -> ArrayValue:
         """The array whose element at each index ``i`` is ``element(i)``."""
-        return self.lift([element(i) for i in self.index])
+        made: ArrayValue = self.lift([element(i) for i in self.index])
+        return made
 
     def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
         width = self.element.leaf_count
@@ -417,25 +416,21 @@ class Seq(Type):
     def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
         return SeqValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> SeqValue:  # noqa: D102
-        if isinstance(plain, SeqValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
         if not isinstance(plain, (list, tuple)):
             raise self._wrong(plain)
         if len(plain) > self.maximum:
             raise fail(f"{self} cannot hold {len(plain)} elements")
         padding = self.element.zero().nodes * (self.maximum - len(plain))
-        nodes = [node for item in plain for node in self.element.lift(item).nodes]
-        return self.wrap([graph.const(len(plain), INT), *nodes, *padding])
+        return [len(plain), *(scalar for item in plain for scalar in self.element.scalars(item)), *padding]
 
     def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
         width = self.element.leaf_count
         return [self.element.decode(scalars[1 + i * width : 1 + (i + 1) * width]) for i in range(scalars[0])]
 
     def zero(self) -> SeqValue:  # noqa: D102
-        return self.lift([])
+        empty: SeqValue = self.lift([])
+        return empty
 
 
 def _interval(node: Node) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 BOOL, INT, BITS = "bool", "int", "bits"
@@ -56,8 +58,17 @@ def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> No
     key = (op, args, high)
     found = _table.get(key)
     if found is None:
-        found = _table[key] = Node(op, args, 0, sort, low, high, len(_table))
+        if all(a.is_const for a in args) and not (op in PARTIAL and args[1] is ZERO):
+            found = const(OPERATIONS[op].evaluate(*[a.value for a in args]), sort)
+        else:
+            found = Node(op, args, 0, sort, low, high, len(_table))
+        _table[key] = found
     return found
+
+
+def _ordered(a: Node, b: Node) -> tuple[Node, Node]:
+    """The operands of a commutative operation: a constant last, and other nodes by their numbers."""
+    return (b, a) if a.is_const or (a.id > b.id and not b.is_const) else (a, b)
 
 
 def _without_operands(op: str, value: int, sort: str, low: int, high: int) -> Node:
@@ -84,7 +95,7 @@ def leaf(number: int, sort: str, low: int, high: int) -> Node:
     return _without_operands("input", number, sort, low, high)
 
 
-TRUE, FALSE = const(1, BOOL), const(0, BOOL)
+TRUE, FALSE, ZERO, EMPTY = const(1, BOOL), const(0, BOOL), const(0, INT), const(0, BITS)
 
 
 def truth(value: bool) -> Node:
@@ -99,7 +110,7 @@ def not_(a: Node) -> Node:
     """The negation of a bool."""
     found = a.negation
     if found is None:
-        found = truth(not a.value) if a.is_const else _node("not", (a,), BOOL, 0, 1)
+        found = _node("not", (a,), BOOL, 0, 1)
         a.negation, found.negation = found, a
     return found
 
@@ -112,9 +123,7 @@ def and_(a: Node, b: Node) -> Node:
         return b
     if b is TRUE:
         return a
-    if a.id > b.id:
-        a, b = b, a
-    return _node("and", (a, b), BOOL, 0, 1)
+    return _node("and", _ordered(a, b), BOOL, 0, 1)
 
 
 def or_(a: Node, b: Node) -> Node:
@@ -125,9 +134,7 @@ def or_(a: Node, b: Node) -> Node:
         return b
     if b is FALSE:
         return a
-    if a.id > b.id:
-        a, b = b, a
-    return _node("or", (a, b), BOOL, 0, 1)
+    return _node("or", _ordered(a, b), BOOL, 0, 1)
 
 
 def all_(nodes: Iterable[Node]) -> Node:
@@ -147,17 +154,11 @@ def eq(a: Node, b: Node) -> Node:
     """True if two scalars of one sort are equal."""
     if a is b:
         return TRUE
-    if a.is_const and b.is_const:
-        return truth(a.value == b.value)
     if a.high < b.low or b.high < a.low:
         return FALSE
-    if a.sort == BOOL:
-        if a.is_const:
-            return b if a.value else not_(b)
-        if b.is_const:
-            return a if b.value else not_(a)
-    if a.is_const or (a.id > b.id and not b.is_const):
-        a, b = b, a
+    a, b = _ordered(a, b)
+    if b.is_const and b.sort == BOOL:
+        return a if b.value else not_(a)
     # ``where(c, 2, 0) == 2`` becomes ``c``: a comparison with a constant moves into a choice between constants.
     if b.is_const and a.op == "select" and a.args[1].is_const and a.args[2].is_const:
         return select(a.args[0], eq(a.args[1], b), eq(a.args[2], b))
@@ -188,17 +189,11 @@ def within(a: Node, low: int, high: int) -> Node:
 
 def add(a: Node, b: Node) -> Node:
     """The sum of two ints."""
-    if a.is_const and b.is_const:
-        return const(a.value + b.value, INT)
-    if a.is_const:
-        a, b = b, a
-    if b.is_const:
-        if b.value == 0:
-            return a
-        if a.op == "add" and a.args[1].is_const:
-            return add(a.args[0], const(a.args[1].value + b.value, INT))
-    elif a.id > b.id:
-        a, b = b, a
+    a, b = _ordered(a, b)
+    if b is ZERO:
+        return a
+    if b.is_const and a.op == "add" and a.args[1].is_const:
+        return add(a.args[0], add(a.args[1], b))
     return _node("add", (a, b), INT, a.low + b.low, a.high + b.high)
 
 
@@ -207,7 +202,7 @@ def sub(a: Node, b: Node) -> Node:
     if b.is_const:
         return add(a, const(-b.value, INT))
     if a is b:
-        return const(0, INT)
+        return ZERO
     return _node("sub", (a, b), INT, a.low - b.high, a.high - b.low)
 
 
@@ -217,9 +212,7 @@ def min_(a: Node, b: Node) -> Node:
         return a
     if b.high <= a.low:
         return b
-    if a.id > b.id:
-        a, b = b, a
-    return _node("min", (a, b), INT, min(a.low, b.low), min(a.high, b.high))
+    return _node("min", _ordered(a, b), INT, min(a.low, b.low), min(a.high, b.high))
 
 
 def max_(a: Node, b: Node) -> Node:
@@ -228,22 +221,17 @@ def max_(a: Node, b: Node) -> Node:
         return a
     if b.low >= a.high:
         return b
-    if a.id > b.id:
-        a, b = b, a
-    return _node("max", (a, b), INT, max(a.low, b.low), max(a.high, b.high))
+    return _node("max", _ordered(a, b), INT, max(a.low, b.low), max(a.high, b.high))
 
 
 def neg(a: Node) -> Node:
     """The negation of an int."""
-    return sub(const(0, INT), a)
+    return sub(ZERO, a)
 
 
 def mul(a: Node, b: Node) -> Node:
     """The product of two ints."""
-    if a.is_const and b.is_const:
-        return const(a.value * b.value, INT)
-    if a.is_const or (a.id > b.id and not b.is_const):
-        a, b = b, a
+    a, b = _ordered(a, b)
     if b.is_const and b.value in (0, 1, -1):
         return (b, a, neg(a))[b.value]
     corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -252,8 +240,6 @@ def mul(a: Node, b: Node) -> Node:
 
 def floordiv(a: Node, b: Node) -> Node:
     """The quotient of two ints, rounded down as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
-    if a.is_const and b.is_const and b.value:
-        return const(a.value // b.value, INT)
     if b.is_const and b.value in (1, -1):
         return a if b.value == 1 else neg(a)
     ends = [d for d in {b.low, b.high, 1, -1} if d and b.low <= d <= b.high]
@@ -263,8 +249,6 @@ def floordiv(a: Node, b: Node) -> Node:
 
 def mod(a: Node, b: Node) -> Node:
     """The remainder of two ints, with the divisor's sign as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
-    if a.is_const and b.is_const and b.value:
-        return const(a.value % b.value, INT)
     if (a.low >= 0 and b.low > a.high) or (a.high <= 0 and b.high < a.low):
         return a
     return _node("mod", (a, b), INT, min(b.low + 1, 0), max(b.high - 1, 0))
@@ -306,32 +290,19 @@ def _mask(*nodes: Node) -> int:
 
 def union(a: Node, b: Node) -> Node:
     """The union of two sets."""
-    if a.is_const and b.is_const:
-        return const(a.value | b.value, BITS)
-    if a.is_const:
-        a, b = b, a
-    if a is b or (b.is_const and b.value == 0):
+    a, b = _ordered(a, b)
+    if a is b or b is EMPTY:
         return a
-    if not b.is_const and a.id > b.id:
-        a, b = b, a
     return _node("union", (a, b), BITS, 0, _mask(a, b))
 
 
 def intersection(a: Node, b: Node) -> Node:
     """The intersection of two sets."""
-    if a.is_const and b.is_const:
-        return const(a.value & b.value, BITS)
-    if a.is_const:
-        a, b = b, a
-    if a is b:
+    a, b = _ordered(a, b)
+    if b is EMPTY:
+        return b
+    if a is b or (b.is_const and b.value == b.value | _mask(a)):
         return a
-    if b.is_const:
-        if b.value == 0:
-            return b
-        if b.value == b.value | _mask(a):
-            return a
-    elif a.id > b.id:
-        a, b = b, a
     return _node("intersection", (a, b), BITS, 0, min(_mask(a), _mask(b)))
 
 
@@ -339,8 +310,8 @@ def difference(a: Node, b: Node) -> Node:
     """The set of the members of ``a`` that are not in ``b``."""
     if b.is_const:
         return intersection(a, const(_mask(a) & ~b.value, BITS))
-    if a is b or (a.is_const and a.value == 0):
-        return const(0, BITS)
+    if a is b or a is EMPTY:
+        return EMPTY
     return _node("difference", (a, b), BITS, 0, _mask(a))
 
 
@@ -349,9 +320,6 @@ def singleton(index: Node, size: int) -> Node:
 
     For an index outside ``0 .. size-1`` the result has bit ``size``, which is outside the type of sets of this index.
     """
-    if index.is_const:
-        inside = 0 <= index.value < size
-        return const(1 << index.value if inside else 1 << size, BITS)
     if index.low >= 0 and index.high < size:
         return _node("singleton", (index,), BITS, 0, (1 << size) - 1)
     inside_node = within(index, 0, size - 1)
@@ -371,14 +339,9 @@ def size_of(singleton: Node) -> int:
 
 def member(index: Node, bits: Node) -> Node:
     """True if the set contains the index; false for an index outside the set's range."""
-    if bits.is_const and bits.value == 0:
-        return FALSE
-    if index.is_const:
-        if index.value < 0 or index.value >= bits.high.bit_length():
-            return FALSE
-        if bits.is_const:
-            return truth(bool(bits.value >> index.value & 1))
     width = bits.high.bit_length()
+    if index.high < 0 or index.low >= width:
+        return FALSE
     if index.low < 0 or index.high >= width:
         safe = min_(max_(index, const(0, INT)), const(width - 1, INT))
         return and_(within(index, 0, width - 1), member(safe, bits))
@@ -387,9 +350,102 @@ def member(index: Node, bits: Node) -> Node:
 
 def count(bits: Node) -> Node:
     """The number of members of a set."""
-    if bits.is_const:
-        return const(bits.value.bit_count(), INT)
     return _node("count", (bits,), INT, 0, bits.high.bit_length())
+
+
+# --- the scalars of a type ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
+
+    A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
+    """
+
+    path: str
+    sort: str
+    low: int
+    high: int
+    bound: str | None = None
+
+    @property
+    def bits(self) -> int:
+        """The scalar's width in a packed state, in bits. A scalar with one value has width 0.
+
+        A packed scalar is stored as its distance from ``low``.
+        """
+        return (self.high - self.low).bit_length()
+
+    def left_by(self, node: Node) -> Node:
+        """The condition that the value of ``node`` is outside this scalar's interval."""
+        if node.low >= self.low and node.high <= self.high:
+            return FALSE
+        if self.sort == INT:
+            return not_(within(node, self.low, self.high))
+        fits = intersection(node, const(self.high, self.sort))
+        return not_(eq(fits, node))
+
+
+# --- the table of operations --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation: the function that makes its node, its operator or "", and its value as an expression of Python.
+
+    In the expression, ``{0}`` stands for the first operand. Operators that mean the same in Python need no expression.
+    """
+
+    make: Callable[..., Node]
+    sign: str = ""
+    expression: str = ""
+
+    @cached_property
+    def python(self) -> str:
+        """The expression of Python."""
+        return self.expression or f"{{0}} {self.sign} {{1}}"
+
+    @cached_property
+    def evaluate(self) -> Callable[..., int]:
+        """The function from the values of the operands to the operation's value."""
+        operands = [f"a{number}" for number in range(3)]
+        text = f"lambda a0, a1=None, a2=None: {self.python.format(*operands)}"
+        function: Callable[..., int] = eval(text)
+        return function  # compiled only from text of this module
+
+
+OPERATIONS = {
+    operation.make.__name__.rstrip("_"): operation
+    for operation in (
+        Operation(not_, "", "not {0}"),
+        Operation(and_, "and"),
+        Operation(or_, "or"),
+        Operation(eq, "=="),
+        Operation(lt, "<"),
+        Operation(add, "+"),
+        Operation(sub, "-"),
+        Operation(mul, "*"),
+        Operation(floordiv, "//", "{0} // {1} if {1} else 0"),
+        Operation(mod, "%", "{0} % {1} if {1} else 0"),
+        Operation(min_, "", "{0} if {0} < {1} else {1}"),
+        Operation(max_, "", "{1} if {0} < {1} else {0}"),
+        Operation(select, "", "{1} if {0} else {2}"),
+        Operation(union, "|"),
+        Operation(intersection, "&"),
+        Operation(difference, "-", "{0} & ~{1}"),
+        Operation(singleton, "", "1 << {0}"),
+        Operation(member, "", "{1} >> {0} & 1 == 1"),
+        Operation(count, "", "{0}.bit_count()"),
+    )
+}
+"""The operations by name."""
+
+GROUPED = frozenset({"and", "or", "add", "mul", "union", "intersection", "min", "max"})
+"""Operations whose operands may be grouped and ordered in any way."""
+
+COMMUTATIVE = GROUPED | {"eq"}
+"""Operations whose operands may be ordered in any way."""
 
 
 # --- walking ------------------------------------------------------------------------------------
@@ -409,24 +465,13 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
 
 # Rebuild expressions with replaced operands or inputs.
 
-OPERATIONS: dict[str, Callable[..., Node]] = {
-    operation.__name__.rstrip("_"): operation
-    for operation in (
-        not_, and_, or_, eq, lt, add, sub, mul, floordiv, mod, min_, max_, select,
-        union, intersection, difference, member, count,
-    )
-}  # fmt: skip
-"""The constructor of each operation by name, without ``singleton``, which also needs the size of its index."""
-
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
     """The node of the operation ``op`` on these operands. Raises KeyError if the operation is unknown.
 
     ``size`` is used only by ``singleton``: the number of values of its index.
     """
-    if op == "singleton":
-        return singleton(operands[0], size)
-    return OPERATIONS[op](*operands)
+    return OPERATIONS[op].make(*operands, *[size] * (op == "singleton"))
 
 
 def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]:
@@ -551,29 +596,6 @@ def contradict(roots: Iterable[Node]) -> bool:
 
 # Compile nodes to Python: one function from the scalars of a state to the nodes' values.
 
-_PYTHON: dict[str, str] = {
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
-    "eq": "{0} == {1}",
-    "lt": "{0} < {1}",
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "floordiv": "{0} // {1} if {1} else 0",
-    "mod": "{0} % {1} if {1} else 0",
-    "min": "{0} if {0} < {1} else {1}",
-    "max": "{1} if {0} < {1} else {0}",
-    "select": "{1} if {0} else {2}",
-    "union": "{0} | {1}",
-    "intersection": "{0} & {1}",
-    "difference": "{0} & ~{1}",
-    "singleton": "1 << {0}",
-    "member": "{1} >> {0} & 1 == 1",
-    "count": "{0}.bit_count()",
-}
-
-
 Values = tuple[Any, ...]
 """The values of nodes: ints, sets as bits, and bools."""
 Evaluate = Callable[[Sequence[int]], Values]
@@ -592,15 +614,8 @@ def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
         elif node.op == "input":
             values[node.id] = scalars[node.value] != 0 if node.sort == BOOL else scalars[node.value]
         else:
-            values[node.id] = _operation(node.op)(*[values[a.id] for a in node.args])
+            values[node.id] = OPERATIONS[node.op].evaluate(*[values[a.id] for a in node.args])
     return tuple([values[root.id] for root in roots])
-
-
-@functools.cache
-def _operation(op: str) -> Callable[..., int]:
-    operands = [f"a{number}" for number in range(3)]
-    function: Callable[..., int] = eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")
-    return function  # compiled only from text of this module
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
@@ -630,7 +645,7 @@ def _assignments(nodes: Iterable[Node]) -> Iterator[str]:
         elif node.op == "input":
             text = f"s[{node.value}] != 0" if node.sort == BOOL else f"s[{node.value}]"
         else:
-            text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
+            text = OPERATIONS[node.op].python.format(*(f"v{a.id}" for a in node.args))
         yield f"v{node.id} = {text}"
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, cast
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import fail, meant, place
-from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.graph import BOOL, INT, Node
 from highwater.model.language.state import READ, Next
 from highwater.model.language.tracing import Check, current, require
 from highwater.model.language.types import (
     Array,
-    BoolType,
     Index,
     IntType,
-    NumberType,
-    Option,
+    Leaf,
     Set,
     Struct,
     Type,
@@ -26,90 +26,48 @@ from highwater.model.language.types import (
 from highwater.model.language.values import Number, StructValue, Truth, Value, all_of, any_of, total
 
 
-def parts_of(type: Type) -> list[Type] | None:
-    """The types of a struct's fields or an array's elements, in order; None for other types."""
-    if isinstance(type, Struct):
-        return list(type.fields.values())
-    return [type.element] * type.index.size if isinstance(type, Array) else None
-
-
 def count_of(type: Type) -> int:
-    """The number of values of a type. Raises LanguageError if the values cannot be numbered."""
-    parts = parts_of(type)
-    if parts is not None:
-        return prod(map(count_of, parts))
-    if isinstance(type, NumberType):
-        return type.high - type.low + 1
-    if isinstance(type, Option):
-        return count_of(type.content_type) + 1
-    if isinstance(type, Set):
-        return 1 << type.index.size
-    if isinstance(type, BoolType):
-        return 2
-    raise fail(
-        f"the values of {type} are not told apart: use numbers, names, Bool, Option, Set, Array or Struct"
-    )
+    """The number of combinations of scalars of a type. If it has options or sequences, not all are values."""
+    return prod(leaf.high - leaf.low + 1 for leaf in type.layout)
 
 
 def number_of(type: Type, nodes: Sequence[Node]) -> Node:
-    """The number of the value that has these scalars, from 0 to ``count_of(type) - 1``, as a node.
+    """The number of the combination of these scalars, from 0 to ``count_of(type) - 1``, as a node.
 
     The scalars must be inside the type.
     """
-    parts = parts_of(type)
-    if parts is not None:
-        result = graph.const(0, INT)
-        start = 0
-        for part in parts:
-            own = number_of(part, nodes[start : start + part.leaf_count])
-            result = graph.add(graph.mul(result, graph.const(count_of(part), INT)), own)
-            start += part.leaf_count
-        return result
-    if isinstance(type, NumberType):
-        return graph.sub(nodes[0], graph.const(type.low, INT))
-    if isinstance(type, Option):
-        content = number_of(type.content_type, type.content(nodes).nodes)
-        return graph.select(type.present(nodes), graph.add(content, graph.const(1, INT)), graph.const(0, INT))
-    if isinstance(type, Set):
-        bits = (graph.member(graph.const(i, INT), nodes[0]) for i in range(type.index.size))
-        return _sum(
-            graph.select(bit, graph.const(1 << i, INT), graph.const(0, INT)) for i, bit in enumerate(bits)
-        )
-    return graph.select(nodes[0], graph.const(1, INT), graph.const(0, INT))
-
-
-def _sum(nodes: Iterator[Node]) -> Node:
-    result = graph.const(0, INT)
-    for node in nodes:
-        result = graph.add(result, node)
+    result = graph.ZERO
+    for leaf, node in zip(type.layout, nodes, strict=True):
+        digit = graph.sub(node, graph.const(leaf.low, INT)) if leaf.sort == INT else _as_int(leaf, node)
+        result = graph.add(graph.mul(result, graph.const(leaf.high - leaf.low + 1, INT)), digit)
     return result
 
 
+def _as_int(leaf: Leaf, node: Node) -> Node:
+    """A bool or the bits of a set as an int."""
+    bits = (
+        [node] if leaf.sort == BOOL else [graph.member(graph.const(i, INT), node) for i in range(leaf.bits)]
+    )
+    return _sum(graph.select(bit, graph.const(1 << i, INT), graph.ZERO) for i, bit in enumerate(bits))
+
+
+def _sum(nodes: Iterable[Node]) -> Node:
+    return functools.reduce(graph.add, nodes, graph.ZERO)
+
+
 def scalars_at(type: Type, number: int) -> list[int]:
-    """The scalars of the value that has this number (the inverse of ``number_of``)."""
-    parts = parts_of(type)
-    if parts is not None:
-        found: list[int] = []
-        for part in reversed(parts):
-            number, own = divmod(number, count_of(part))
-            found = scalars_at(part, own) + found
-        return found
-    if isinstance(type, NumberType):
-        return [number + type.low]
-    if isinstance(type, Option):
-        if number == 0:
-            return [n.value for n in type.none().nodes]
-        content = scalars_at(type.content_type, number - 1)
-        return content if len(content) == type.leaf_count else [1, *content]
-    return [number]
+    """The combination of scalars that has this number (the inverse of ``number_of``)."""
+    found: list[int] = []
+    for leaf in reversed(type.layout):
+        number, digit = divmod(number, leaf.high - leaf.low + 1)
+        found.append(leaf.low + digit)
+    return found[::-1]
 
 
 def value_at(type: Type, number: int) -> Any:
     """The symbolic constant of this type that has this number."""
-    leaves = type.leaves("")
-    return type.wrap(
-        [graph.const(v, leaf.sort) for v, leaf in zip(scalars_at(type, number), leaves, strict=True)]
-    )
+    found = zip(scalars_at(type, number), type.layout, strict=True)
+    return type.wrap([graph.const(scalar, leaf.sort) for scalar, leaf in found])
 
 
 # Messages in flight: a set of structs of several kinds, as a part of the state.
@@ -138,8 +96,14 @@ class MessageKind(Array):
 
     @property
     def count(self) -> int:
-        """The number of possible messages of this kind."""
+        """The number of combinations of the scalars of a message."""
         return count_of(self.message)
+
+    @cached_property
+    def possible(self) -> list[int]:
+        """The numbers of the messages: of the combinations of scalars that are values."""
+        every = ((number, tuple(scalars_at(self.message, number))) for number in range(self.count))
+        return [number for number, found in every if self.message.encode(self.message.decode(found)) == found]
 
     @property
     def width(self) -> int:
@@ -163,9 +127,9 @@ class MessageKind(Array):
                     found += [value_at(self.message, word * self.width + bit)._plain()] * often
         return tuple(found)
 
-    def lift(self, plain: object) -> Any:  # noqa: D102
-        if isinstance(plain, Value) or not isinstance(plain, (list, tuple)):
-            return super().lift(plain)
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
+        if not isinstance(plain, (list, tuple)):
+            return super()._scalars(plain)
         words = [0] * self.index.size
         for item in plain:
             number = number_of(self.message, self.message.lift(item).nodes)
@@ -175,12 +139,11 @@ class MessageKind(Array):
             if words[word] >> bit & 1 and not self.copies:
                 raise fail(f"{item!r} stands twice in a set of messages")
             words[word] += 1 << bit
-        sort = INT if self.copies else BITS
-        return self.wrap([graph.const(word, sort) for word in words])
+        return words
 
     def constants(self) -> Iterator[StructValue]:
         """All possible messages of this kind."""
-        return (value_at(self.message, number) for number in range(self.count))
+        return (value_at(self.message, number) for number in self.possible)
 
 
 class Messages(Struct):
@@ -230,13 +193,14 @@ class Messages(Struct):
 
     def zero(self) -> SentMessages:
         """The set without any message in flight."""
-        return self.lift({name: [] for name in self.kinds})
+        none: SentMessages = self.lift({})
+        return none
 
-    def lift(self, plain: object) -> Any:
-        """Make a symbolic set from a dict of kind to messages. A missing kind has no messages."""
-        if isinstance(plain, Mapping):
-            plain = {**dict.fromkeys(self.kinds, ()), **plain}
-        return super().lift(plain)
+    def _scalars(self, fields: Any) -> Sequence[int | Node]:
+        """The scalars of a dict from kinds to messages. A missing kind has no messages."""
+        return super()._scalars(
+            {**dict.fromkeys(self.kinds, ()), **fields} if isinstance(fields, Mapping) else fields
+        )
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
         """The message kind and the field values in the arguments of a call such as ``has(message, **fields)``.
@@ -297,8 +261,8 @@ class SentMessages(StructValue):
             else:
                 here = graph.member(at, word)
             found = graph.or_(found, here)
-        leaves = kind.message.leaves("")
-        outside = graph.any_(leaf.left_by(node) for leaf, node in zip(leaves, message.nodes, strict=True))
+        scalars = zip(kind.message.layout, message.nodes, strict=True)
+        outside = graph.any_(leaf.left_by(node) for leaf, node in scalars)
         return Truth(None, (graph.and_(found, graph.not_(outside)),))
 
     def count(self, message: object, /, **fields: object) -> Number:
@@ -317,7 +281,7 @@ class SentMessages(StructValue):
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
-        for number in range(kind.count):
+        for number in kind.possible:
             found = value_at(kind.message, number)
             same = all_of(getattr(found, name) == value for name, value in wanted.items())
             if same.node is not graph.FALSE:

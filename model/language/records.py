@@ -8,9 +8,9 @@ from typing import Any
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalar_types import NumberType
-from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind, where
+from highwater.model.language.scalars import Number, Truth, Type, Value, is_type, of_one_kind, where
 
 
 class OptionValue(Value):
@@ -113,14 +113,17 @@ class Option(Type):
             return self.wrap([graph.const(self._number.low - 1, INT)])
         return self.wrap([graph.FALSE, *self.content_type.zero().nodes])
 
-    def lift(self, plain: object) -> OptionValue:  # noqa: D102
+    def scalars(self, plain: object) -> Sequence[int | Node]:  # noqa: D102
         if plain is None:
-            return self.none()
+            return self.none().nodes
         if isinstance(plain, OptionValue):
             if plain.type != self and not self._same_code(plain.type):
                 raise self._wrong(plain)
-            return self.wrap(plain.nodes)
-        return self.some(plain)
+            return plain.nodes
+        content = self.content_type.scalars(plain)
+        if self._number:
+            return self.some(plain).nodes if isinstance(content[0], Node) else content
+        return (1, *content)
 
     def _same_code(self, other: Option) -> bool:
         mine, theirs = self._number, other._number
@@ -270,6 +273,12 @@ class Struct(Type):
 
     def __call__(self, /, **fields: object) -> StructValue:
         """Make a symbolic value with these field values. Only absent fields can be omitted."""
+        made: StructValue = self.lift(fields)
+        return made
+
+    def _scalars(self, fields: Any) -> Sequence[int | Node]:
+        if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
+            raise self._wrong(fields)
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:
@@ -281,23 +290,14 @@ class Struct(Type):
             raise fail(f"{self.name} {what}")
         for name, type_ in self.absent.items():
             if name in fields:
-                type_.lift(fields[name])
-        nodes: list[Node] = []
+                type_.scalars(fields[name])
+        found: list[int | Node] = []
         for name, type_ in self.fields.items():
             try:
-                nodes += type_.lift(fields[name]).nodes
+                found += type_.scalars(fields[name])
             except LanguageError as wrong:
                 raise LanguageError(f"{self.name}.{name}: {wrong.message}", wrong.place) from None
-        return self.wrap(nodes)
-
-    def lift(self, plain: object) -> StructValue:  # noqa: D102
-        if isinstance(plain, StructValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if isinstance(plain, Mapping) and all(isinstance(name, str) for name in plain):
-            return self(**plain)
-        raise self._wrong(plain)
+        return found
 
     def decode(self, scalars: Sequence[int]) -> dict[str, Any]:  # noqa: D102
         return {name: type_.decode(scalars[self._places[name]]) for name, type_ in self.fields.items()}

@@ -8,9 +8,8 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalars import (
-    Leaf,
     Number,
     Truth,
     Type,
@@ -32,17 +31,17 @@ class BoolType(Type):
     def wrap(self, nodes: Sequence[Node]) -> Truth:  # noqa: D102
         return Truth(self, tuple(nodes))
 
-    def lift(self, plain: object) -> Truth:  # noqa: D102
-        return self.wrap(as_bool(plain).nodes)
+    def scalars(self, plain: object) -> Sequence[Node]:  # noqa: D102
+        return as_bool(plain).nodes
 
     def decode(self, scalars: Sequence[int]) -> bool:  # noqa: D102
         return bool(scalars[0])
 
     def zero(self) -> Truth:  # noqa: D102
-        return self.lift(False)
+        return self.wrap([graph.FALSE])
 
     def constants(self) -> Iterator[Truth]:  # noqa: D102
-        return (self.lift(v) for v in (False, True))
+        return (self.wrap([v]) for v in (graph.FALSE, graph.TRUE))
 
 
 class NumberType(Type):
@@ -64,17 +63,22 @@ class NumberType(Type):
     def constants(self) -> Iterator[Number]:  # noqa: D102
         return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
 
-    def lift(self, plain: object) -> Number:  # noqa: D102
+    def scalars(self, plain: object) -> Sequence[int | Node]:  # noqa: D102
         if isinstance(plain, Number):
-            if plain.type is not self and not of_one_kind(self, plain.type):
+            if not of_one_kind(self, plain.type):
                 raise self._wrong(plain)
-            return self.wrap(plain.nodes)
+            return plain.nodes
         number = self._number(plain)
         if number is None:
             raise self._wrong(plain)
         if not self.low <= number <= self.high:
             raise fail(f"{plain!r} is not a value of {self}")
-        return self.wrap([graph.const(number, INT)])
+        return (number,)
+
+    def encode(self, plain: object) -> tuple[int, ...]:  # noqa: D102
+        if type(plain) is int and self.is_counted and self.low <= plain <= self.high:  # often in replay
+            return (plain,)
+        return super().encode(plain)
 
     def _number(self, plain: object) -> int | None:
         return plain if isinstance(plain, int) and not isinstance(plain, bool) else None
@@ -221,7 +225,7 @@ class Enum(NumberType):
         if name not in self.members:
             hint = meant(name, self.members) or f"; it has {', '.join(self.members)}"
             raise NoSuchAttribute(f"Enum {self.name} has no member {name!r}{hint}", place())
-        return self.lift(name)
+        return self.wrap([graph.const(self.members.index(name), INT)])
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, INT, 0, self.high)]

@@ -10,47 +10,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
-from highwater.model.language.graph import BOOL, INT, Node, note
+from highwater.model.language.graph import BOOL, INT, Leaf, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
 """The elements that a symbolic index can select: offset of the first scalar, and condition that it is selected."""
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
-
-    A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
-    """
-
-    path: str
-    sort: str
-    low: int
-    high: int
-    bound: str | None = None
-
-    @property
-    def bits(self) -> int:
-        """The scalar's width in a packed state, in bits. A scalar with one value has width 0.
-
-        A packed scalar is stored as its distance from ``low``.
-        """
-        return (self.high - self.low).bit_length()
-
-    def left_by(self, node: Node) -> Node:
-        """The condition that the value of ``node`` is outside this scalar's interval."""
-        if node.low >= self.low and node.high <= self.high:
-            return graph.FALSE
-        if self.sort == INT:
-            return graph.not_(graph.within(node, self.low, self.high))
-        fits = graph.intersection(node, graph.const(self.high, self.sort))
-        return graph.not_(graph.eq(fits, node))
 
 
 class Type:
@@ -67,9 +35,14 @@ class Type:
         return self == other
 
     @cached_property
+    def layout(self) -> list[Leaf]:
+        """The scalars of a value of the type, in order, with paths from the value."""
+        return self.leaves("")
+
+    @property
     def leaf_count(self) -> int:
         """The number of scalars in a value of the type."""
-        return len(self.leaves(""))
+        return len(self.layout)
 
     def leaves(self, path: str) -> list[Leaf]:
         """The scalars of a value of the type, in order; ``path`` is the value's path in the state."""
@@ -84,6 +57,24 @@ class Type:
 
         Raises LanguageError for any other value.
         """
+        if isinstance(plain, Value) and plain.type is self:
+            return plain
+        found = zip(self.scalars(plain), self.layout, strict=True)
+        return self.wrap([x if isinstance(x, Node) else graph.const(x, leaf.sort) for x, leaf in found])
+
+    def scalars(self, plain: object) -> Sequence[int | Node]:
+        """The scalars of the symbolic value that ``lift`` makes: numbers for the plain parts, nodes for the others.
+
+        Raises LanguageError as ``lift`` does.
+        """
+        if not isinstance(plain, Value):
+            return self._scalars(plain)
+        if plain.type != self:
+            raise self._wrong(plain)
+        return plain.nodes
+
+    def _scalars(self, plain: Any) -> Sequence[int | Node]:
+        """The scalars of a value that is not symbolic as a whole, as ``scalars`` returns them."""
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
@@ -96,15 +87,16 @@ class Type:
 
     def encode(self, plain: object) -> tuple[int, ...]:
         """The scalars of a plain value. Raises LanguageError if the value is not of this type."""
-        nodes = self.lift(plain).nodes
-        for leaf, node in zip(self.leaves(""), nodes, strict=True):
-            if not node.is_const:
-                raise fail(f"{plain!r} is not a plain value")
-            if not leaf.low <= node.value <= leaf.high:
-                raise fail(
-                    f"{node.value} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}"
-                )
-        return tuple(n.value for n in nodes)
+        found = []
+        for leaf, scalar in zip(self.layout, self.scalars(plain), strict=True):
+            if isinstance(scalar, Node):
+                if not scalar.is_const:
+                    raise fail(f"{plain!r} is not a plain value")
+                scalar = scalar.value
+            if not leaf.low <= scalar <= leaf.high:
+                raise fail(f"{scalar} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}")
+            found.append(int(scalar))
+        return tuple(found)
 
     def constants(self) -> Iterator[Any]:
         """All values of the type as constants. Raises LanguageError if the type cannot be a parameter's domain."""

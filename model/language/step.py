@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.function import encoder
 from highwater.model.language.graph import (
     Evaluate,
     Node,
@@ -123,18 +122,16 @@ class Stepper:
         self._traced: dict[
             tuple[str, tuple[Any, ...]], tuple[Instance, dict[str, Evaluate | None]] | None
         ] = {}
-        self._encode = encoder(protocol.state)
 
     # --- states ---------------------------------------------------------------------------------------
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a plain state. Fields that the state type lacks are ignored.
 
-        Raises ValueError if a field is missing or has an invalid value.
+        Raises LanguageError if a field is missing or has an invalid value.
         """
-        scalars: list[int] = []
-        self._encode(plain, scalars)
-        return tuple(scalars)
+        state = self.protocol.state
+        return state.encode({name: value for name, value in plain.items() if name in state.fields})
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
         """The plain state that has these scalars."""

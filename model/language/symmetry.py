@@ -16,7 +16,7 @@ from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import BITS, INT, Evaluate, Node, compile_nodes
 from highwater.model.language.initial import LISTED, Scalars
 from highwater.model.language.interpreter import Interpreter, PossibleStep
-from highwater.model.language.messages import MessageKind, number_of
+from highwater.model.language.messages import MessageKind, number_of, value_at
 from highwater.model.language.model import Model
 from highwater.model.language.types import Array, Enum, Index, IntType, Option, Seq, Set, Struct, Type
 from highwater.model.language.values import SeqValue, where
@@ -154,7 +154,8 @@ def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[No
 def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
     """The scalars of the messages of a kind after renaming: each bit or count moves to the renamed message."""
     result = [graph.const(0, INT if kind.copies else BITS)] * kind.index.size
-    for number, message in enumerate(kind.constants()):
+    for number in kind.possible:
+        message = value_at(kind.message, number)
         renamed = number_of(kind.message, _rename(kind.message, message.nodes, renaming)).value
         if kind.copies:
             result[renamed] = nodes[number]

@@ -216,8 +216,6 @@ RULES = {
 }
 
 # The brokers' rules of each proposal and version. A new rule is on only in profiles that name it.
-# The trunk of 2024-10 lacks fetch_response_epoch_check (K17). The profile has the rule nevertheless, so that the
-# profile's findings do not depend on the race that the rule closes.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
@@ -235,7 +233,7 @@ _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _FEATURES = ("elr_begins_empty",)
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_counts_unfenced")
 _BEYOND_RECOVERY = ("recovery_answers_expire",)
-# Rules that the proposals assume and Kafka's code of 2024-10 lacks.
+# Rules that the proposals assume and Kafka's code lacks.
 _TAKEN_FOR_GRANTED = (
     "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
 )  # fmt: skip
@@ -273,11 +271,6 @@ PROFILES = {
         "KIP-966 without unclean recovery (966.15)",
         controller.PROFILES["kip_966_first_phase"].rules,
         *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_TAKEN_FOR_GRANTED,
-    ),
-    "kafka_trunk_2024_10": _of(
-        "apache/kafka trunk of 2024-10-25, ELR on",
-        controller.PROFILES["kafka_trunk_2024_10"].rules,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966,
     ),
     "kafka_4_2": _of(
         "Apache Kafka 4.2.1, eligible.leader.replicas.version 1",

@@ -26,7 +26,7 @@ DIGESTS = {
     "proof": "3535ce93e8ea3458",
     "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
-    "report": "f11443d960b80659",
+    "report": "ce3ff423f2974cb1",
     "incidents": "60e6a556c5e56365",
 }
 """Schema → digest, descriptions left out.

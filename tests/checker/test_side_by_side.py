@@ -21,7 +21,7 @@ SOME = [
     "truncation/kip-101",
     "truncation/kip-320",
     "quorum/liveness-before-kip-1166",
-    "replication/controller/trunk-min-isr",
+    "replication/controller/defect-elr-not-emptied",
     "zookeeper/before-kip-380",
 ]
 

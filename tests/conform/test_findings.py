@@ -14,7 +14,7 @@ from highwater.checker.conform.bridge import Bridge
 from tests.conform.test_conform import run
 from tests.replication.findings_4_2 import FINDINGS, full_name
 from tests.replication.test_kafka_4_2_findings import DEPTHS
-from tests.slow import all_but, slow
+from tests.slow import all_but
 
 ROOT = DOCS.parent
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -42,16 +42,6 @@ def test_a_finding_is_reproduced_as_on_its_page(kafka: Path, tmp_path: Path, nam
         thrown = "IllegalArgumentException: Replica 2 is not assigned to this partition."
         failures = [one for one in runs["every_broker_comes_back"]["fails"] if thrown in one]
         assert any("registerBroker" in failure for failure in failures)
-
-
-@slow("explores 15 million states")
-def test_a_re_elected_leader_still_counts_fetches_of_its_former_epoch(kafka: Path, tmp_path: Path) -> None:
-    """A defect of trunk of October 2024 is in 4.2.1, too: an electable replica lacks a committed record."""
-    scenario, options = "replication/trunk-re-elected-leader", ("--profile", "kafka_4_2", "--counterexamples")
-    status, found, output = run(kafka, tmp_path, scenario, *options)
-    (one,) = found["scenarios"][0]["runs"]
-    assert (status, one["property"], len(one["steps"])) == (0, "electable_completeness", 24), output
-    assert one["reproduced"]
 
 
 def test_a_run_that_kafka_does_not_allow_is_not_reproduced(kafka: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_mutants_of_a_file() -> None:
 
 def test_the_tests_that_import_a_module_are_found() -> None:
     assert "tests/gate/test_baseline.py" in run.naming(ROOT, "checker/comparing/gate/baseline.py")
-    assert "tests/traces/test_bad_input.py" in run.naming(ROOT, "traces/operations/replay.py")
+    assert "tests/traces/runs/test_bad_input.py" in run.naming(ROOT, "traces/runs/__init__.py")
 
 
 @pytest.fixture

@@ -103,7 +103,6 @@ READERS: dict[str, Callable[[Path], None]] = {
     "run": _replay,
     "compressed run": _replay,
     "explored run": _explored,
-    "operations": _replay,
     "metadata segment": _replay,
     "compressed segment": _replay,
     "snapshot": _replay,

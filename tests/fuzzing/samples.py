@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers
 from tests.generation.batches import encode_batch
-from tests.traces import data_dumps, recorded
+from tests.traces import data_dumps
 from tests.traces.broker_runs import Run
 from tests.traces.kafka.made import dump_of, segment, snapshot
 from tests.traces.metadata import made_logs
@@ -95,8 +95,6 @@ def write(folder: Path) -> dict[str, Path]:
     file("run", "run.ndjson", _lines(lines))
     file("compressed run", "run.ndjson.gz", gzip.compress(_lines(lines)))
     file("explored run", "run.ndjson", _lines(runs.counterexample_of("truncation/truncate-to-hwm")))
-    operations = _lines(recorded.made().lines)
-    file("operations", "made.ndjson", operations)
     log = [*made_logs.beginning(), *made_logs.loss()]
     found["metadata log"] = made_logs.write(folder / "metadata-log", log)
     (content,) = [path.read_bytes() for path in found["metadata log"].iterdir()]

@@ -72,8 +72,8 @@ class Cluster:
         self.by_broker: list[dict[Partition, None]] = [{} for _ in self.brokers]
         self.directories = [self._uuid() for _ in self.brokers]
         self._controllers = [self._uuid() for _ in CONTROLLERS]
-        profile = PROFILES["kafka_trunk_2024_10" if elr else "before_kip_966"]
-        self.metadata_version = 25 if elr else 22
+        profile = PROFILES["kafka_4_2" if elr else "before_kip_966"]
+        self.metadata_version = 29 if elr else 22
         self._version = 2 if elr else 1
         self.rules = Rules(profile.rules, self._version, self.directories)
         self._change_frame = records.partition_change(0, "A" * 22, self._version)
@@ -100,7 +100,7 @@ class Cluster:
         """The first controller is elected and writes the feature levels."""
         self.log.new_epoch(CONTROLLERS[0], self.time)
         self.time += 200
-        self._append(records.together(*self._features(), name="Bootstrap records"))
+        self._append(records.together(*self._features(), *self._defaults(), name="Bootstrap records"))
         for number in range(len(CONTROLLERS)):
             self.time += 100
             self._append([self._controller(number)])
@@ -112,7 +112,16 @@ class Cluster:
         self._append([self._no_op])
 
     def _features(self) -> list[bytes]:
-        return [records.feature(records.METADATA, self.metadata_version), records.feature("group.version", 1)]
+        elr = [records.feature(records.ELR, 1)] if self.elr else []
+        return [
+            records.feature(records.METADATA, self.metadata_version),
+            *elr,
+            records.feature("group.version", 1),
+        ]
+
+    def _defaults(self) -> list[bytes]:
+        """K15. With ELR on, the cluster has a min ISR; here every topic has its own."""
+        return [records.setting(records.MIN_ISR, "1", "", records.OF_BROKER)] if self.elr else []
 
     def _controller(self, number: int) -> bytes:
         endpoint = records.endpoint(f"controller-{number}", 9093, "CONTROLLER")
@@ -121,20 +130,23 @@ class Cluster:
         )
 
     def _supported(self) -> list[records.Data]:
-        levels = {"group.version": (0, 1), "kraft.version": (0, 1)}
+        levels = {"group.version": (0, 1), "kraft.version": (0, 1)} | (
+            {records.ELR: (0, 1)} if self.elr else {}
+        )
         return records.supported({records.METADATA: (1, self.metadata_version), **levels})
 
     # --- brokers --------------------------------------------------------------------------------------
 
-    def register(self, number: int) -> None:
-        """A new incarnation of a broker registers, which this Kafka treats as an unclean shutdown."""
+    def register(self, number: int, clean: bool = False) -> None:
+        """A new incarnation of a broker registers, after a clean shutdown or another one."""
         broker = self.brokers[number]
         values: list[bytes] = []
         if broker.epoch >= 0:
             there = list(self.by_broker[number])
-            bit = 1 << number
-            self._change(values, [p for p in there if p.node.isr_mask & bit], "register", number)
-            self._change(values, [p for p in there if p.node.elr_mask & bit], "register", number)
+            bit, decision = 1 << number, "restart" if clean else "register"
+            self._change(values, [p for p in there if p.node.isr_mask & bit], decision, number)
+            if not clean:
+                self._change(values, [p for p in there if p.node.elr_mask & bit], decision, number)
         broker.epoch, broker.incarnation = self.log.offset, self._uuid()
         broker.fenced, broker.shutting_down = True, False
         self.active &= ~(1 << number)
@@ -293,14 +305,26 @@ class Cluster:
                 of_broker.pop(partition, None)
         self._append([records.removed_topic(_text(topic.identity))])
 
-    def configure(self, topic: Topic, name: str, value: str) -> None:
-        topic.configs[name] = value
-        self._append([records.setting(name, topic.configs[name], topic.name)])
+    def set_min_isr(self, topic: Topic, min_isr: int) -> bool:
+        """Change a topic's min ISR, unless a partition has an ELR; returns True if it is changed.
+
+        A change that empties an ELR leaves entries in the controller's index (K8), which is not generated.
+        """
+        if any(p.node.elr_mask or p.node.state.last_known for p in topic.partitions):
+            return False
+        topic.configs[records.MIN_ISR] = str(min_isr)
+        self._append([records.setting(records.MIN_ISR, str(min_isr), topic.name), *self._cleared(topic)])
+        return True
+
+    def _cleared(self, topic: Topic) -> list[bytes]:
+        """K7. With ELR on, the record that follows each setting of min ISR."""
+        return [records.clear(topic.name)] if self.elr else []
 
     def _topic(self, topic: Topic) -> Iterator[bytes]:
         yield records.topic(topic.name, _text(topic.identity))
         for name in topic.configs:
             yield records.setting(name, topic.configs[name], topic.name)
+        yield from self._cleared(topic)
         for partition in topic.partitions:
             yield self._partition(partition)
 
@@ -339,6 +363,7 @@ class Cluster:
         for topic in self.topics:
             for name in topic.configs:
                 yield records.setting(name, topic.configs[name], topic.name)
+        yield from self._defaults()
 
 
 def _text(identity: bytes) -> str:

@@ -62,9 +62,8 @@ def write_log(
     """Write a metadata log of at least ``records`` records into an existing directory; a seed always gives
     the same log. Returns the number of records.
 
-    ``elr``: behave like Kafka's trunk of 2024-10 with ELR on, else as before KIP-966 (metadata version
-    4.0-IV0). ``segment_bytes``: the most bytes of a segment. ``snapshot_every``: records between snapshots; 0
-    for none.
+    ``elr``: behave like Kafka 4.2 with ELR on, else as before KIP-966 (metadata version 4.0-IV0).
+    ``segment_bytes``: the most bytes of a segment. ``snapshot_every``: records between snapshots; 0 for none.
     """
     with LogWriter(directory, segment_bytes) as log:
         life = _Life(Cluster(log, brokers, elr, Random(seed), START), partitions)
@@ -274,7 +273,7 @@ class _Life:
         if not self.cluster.brokers[broker].fenced:
             self.cluster.fence(broker)
         yield self._while(5000, 30_000)
-        yield from self._come_back(broker)
+        yield from self._come_back(broker, clean=self.cluster.elr)
 
     def _crash(self) -> Task:
         broker = self.random.randrange(len(self.cluster.brokers))
@@ -285,8 +284,8 @@ class _Life:
         yield self._while(2000, 60_000)
         yield from self._come_back(broker)
 
-    def _come_back(self, broker: int) -> Task:
-        self.cluster.register(broker)
+    def _come_back(self, broker: int, clean: bool = False) -> Task:
+        self.cluster.register(broker, clean)
         yield self._while(500, 5000)
         self.cluster.unfence(broker)
         self._down.discard(broker)
@@ -331,10 +330,11 @@ class _Life:
         topic = self.random.choice(self.cluster.topics)
         before = topic.min_isr
         value = self.random.choice([v for v in range(1, FACTOR + 1) if v != before])
-        self.cluster.configure(topic, "min.insync.replicas", str(value))
+        changed = self.cluster.set_min_isr(topic, value)
         yield self._while(60_000, 600_000)
-        if topic in self.cluster.topics and topic.min_isr != MIN_ISR:
-            self.cluster.configure(topic, "min.insync.replicas", str(MIN_ISR))
+        while changed and topic in self.cluster.topics and topic.min_isr != MIN_ISR:
+            changed = not self.cluster.set_min_isr(topic, MIN_ISR)
+            yield self._while(1000, 60_000)
 
     def _topics_come_and_go(self) -> Task:
         if len(self.cluster.topics) > 1:

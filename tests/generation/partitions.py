@@ -1,7 +1,7 @@
 """The controller's decisions about a partition, computed once for each partition state and cached.
 
 A ``Node`` is a partition state without epochs. A ``Step`` is the controller's record and the node after it.
-The rules (``highwater.traces.rules.decisions``) use slots (places of brokers in the partition), so partitions
+The rules (``tests.generation.decided``) use slots (places of brokers in the partition), so partitions
 with other brokers share the results.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.kafka.values import encode
-from highwater.traces.rules.decisions import decisions
+from tests.generation.decided import decisions_in_full
 
 Ids = tuple[int, ...]
 NAMED_TO = 23
@@ -91,7 +91,7 @@ class Rules:
     def created(self, replicas: Ids, active: int) -> Node:
         flags = [_registration(bool(active >> b & 1)) for b in replicas]
         slots = list(range(len(replicas)))
-        new = decisions(len(slots), self._rules).new_partition(replicas=slots, registrations=flags)
+        new = decisions_in_full(len(slots), self._rules).new_partition(replicas=slots, registrations=flags)
         isr = tuple(replicas[s] for s in slots if s in new["isr"])
         leader = NO_LEADER if new["leader"] is None else replicas[new["leader"]]
         return self.node(State(replicas, isr, leader=leader))
@@ -142,7 +142,7 @@ class Rules:
         self, state: State, asked: Question, flags: tuple[bool, ...]
     ) -> tuple[dict[str, Any], frozenset[str]] | None:
         """The partition after a decision and the written fields, in slots; None if it is refused."""
-        rules = decisions(len(flags), self._rules)
+        rules = decisions_in_full(len(flags), self._rules)
         last_known = state.last_known[0] if state.last_known else None
         inputs: dict[str, Any] = {
             "partition": {
@@ -162,13 +162,16 @@ class Rules:
             "min_isr": asked.min_isr,
             "unclean_election": asked.unclean,
         }
+        if "offline" in rules.t.partition.fields:
+            inputs["partition"]["offline"] = []
         match asked.decision:
             case "leave":
                 found = rules.fencing(**inputs, broker=asked.of)
-            case "register":
-                found = rules.registration(**inputs, broker=asked.of, clean=False, same_incarnation=False)
+            case "register" | "restart":
+                clean = asked.decision == "restart"
+                found = rules.registration(**inputs, broker=asked.of, clean=clean, same_incarnation=False)
             case "unfence":
-                found = rules.heartbeat_change(**inputs, broker=asked.of, current="FENCED", next="UNFENCED")
+                found = rules.unfencing(**inputs, broker=asked.of)
             case "balance":
                 found = rules.balance_task(**inputs)
             case "reassign":
@@ -185,7 +188,6 @@ class Rules:
                     "leader_epoch": 0,
                     "partition_epoch": 0,
                     "new_isr": [{"broker": s, "epoch": 0} for s in asked.members],
-                    "reorders": False,
                     "leader_recovery_state": "RECOVERED",
                 }
                 found = rules.alter_partition(

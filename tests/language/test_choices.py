@@ -13,22 +13,20 @@ from highwater.model.language.protocol import ChoiceError, parameter_value, prof
 from highwater.model.replication.controller import Controller
 from highwater.traces.rules.profiles import rule_set
 
-PROFILE = "kafka_trunk_2024_10"
+PROFILE = "kafka_4_2"
 
 
 def test_rules_over_a_profile() -> None:
     of_profile = Controller.profiles[PROFILE].rules
     assert rules_on(Controller, None) == frozenset(Controller.rules)
     assert rules_on(Controller, PROFILE) == of_profile
-    switched = {"leader_stays": False, "clean_registration": True}
-    assert rules_on(Controller, PROFILE, switched) == of_profile - {"leader_stays"} | {"clean_registration"}
-    assert rules_on(Controller, PROFILE, switched, {"leader_stays": True}) == of_profile | {
-        "clean_registration"
-    }
+    switched = {"leader_stays": False, "last_known_elr": True}
+    assert rules_on(Controller, PROFILE, switched) == of_profile - {"leader_stays"} | {"last_known_elr"}
+    assert rules_on(Controller, PROFILE, switched, {"leader_stays": True}) == of_profile | {"last_known_elr"}
 
 
 def test_a_scenario_and_a_replay_come_to_the_same_rules() -> None:
-    scenario = scenario_files.find("replication/controller/trunk-min-isr")
+    scenario = scenario_files.find("replication/controller/defect-elr-not-emptied")
     values = scenario.rule_values(PROFILE, {"leader_stays": False})
     assert {name for name, on in values.items() if on} == rule_set(PROFILE, {"leader_stays": False}).rules
     assert values.keys() == Controller.rules.keys()
@@ -61,6 +59,6 @@ def test_a_switch_is_a_bool_in_the_protocol_and_a_number_in_files(value: int) ->
     protocol = Controller({"removals": parameter_value(Controller, "removals", value)})
     assert protocol.p.removals is True
     assert repr(protocol.parameter_values["removals"]) == "1"
-    scenario = scenario_files.find("replication/controller/trunk-min-isr")
+    scenario = scenario_files.find("replication/controller/defect-elr-not-emptied")
     request = Request.of(scenario, Overrides.parse(settings=["removals=true"]))
     assert repr(request.parameters["removals"]) == "1"

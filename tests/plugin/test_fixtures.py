@@ -13,7 +13,7 @@ from highwater.traces.runs.writing import write_run
 from tests.plugin.test_items import EXAMPLES, PLUGIN
 from tests.traces.metadata.made_logs import beginning
 from tests.traces.metadata.made_logs import write as write_log
-from tests.traces.recorded import made, write
+from tests.traces.runs.made import bad_run, good_run, write
 
 pytest_plugins = ["pytester"]
 
@@ -65,19 +65,17 @@ def test_explore_fails_with_the_counterexample(pytester: pytest.Pytester) -> Non
 
 
 def test_replay_passes_conforming_runs(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    path = write(tmp_path / "good.ndjson", made().lines)
+    path = write(tmp_path / "good.ndjson", good_run())
     run(pytester, f"def test_recorded(replay): assert replay({str(path)!r}).operations > 10").assert_outcomes(
         passed=1
     )
 
 
 def test_replay_fails_with_the_report(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    lines = made().lines
-    lines[-1]["error"] = "NONE"
-    path = write(tmp_path / "bad.ndjson", lines)
+    path = write(tmp_path / "bad.ndjson", bad_run())
     result = run(pytester, f"def test_recorded(replay): replay({str(path)!r})")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*DOES NOT CONFORM: 1 operation*", "*refused by*broker epoch*"])
+    result.stdout.fnmatch_lines(["*DOES NOT CONFORM: 1 operation*", "*expected 2, recorded 0*"])
 
 
 def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from highwater.model.replication.controller.rules import PROFILES, RULES
-from highwater.traces.rules.decisions import Decisions, decisions
+from tests.generation.decided import DecisionsInFull, decisions_in_full
 
-KIP, TRUNK = "kip_966_first_phase", "kafka_trunk_2024_10"
+KIP = "kip_966_first_phase"
 
 
-def rules(profile: str = KIP, off: str = "", on: str = "") -> Decisions:
-    return decisions(4, frozenset((PROFILES[profile].rules - set(off.split())) | set(on.split())))
+def rules(profile: str = KIP, off: str = "", on: str = "") -> DecisionsInFull:
+    return decisions_in_full(4, frozenset((PROFILES[profile].rules - set(off.split())) | set(on.split())))
 
 
 def partition(**changes: Any) -> dict[str, Any]:
@@ -54,20 +54,20 @@ def given(p: dict[str, Any], *, min_isr: int = 2, unclean: bool = False, **b: st
     }
 
 
-def fence(d: Decisions, p: dict[str, Any], broker: int, **context: Any) -> Any:
+def fence(d: DecisionsInFull, p: dict[str, Any], broker: int, **context: Any) -> Any:
     return d.fencing(**given(p, **context), broker=broker)["after"]
 
 
-def unfence(d: Decisions, p: dict[str, Any], broker: int, **context: Any) -> Any:
+def unfence(d: DecisionsInFull, p: dict[str, Any], broker: int, **context: Any) -> Any:
     context = given(p, fenced="0123", **context)
-    return d.heartbeat_change(**context, broker=broker, current="FENCED", next="UNFENCED")["after"]
+    return d.unfencing(**context, broker=broker)["after"]
 
 
-def register(d: Decisions, p: dict[str, Any], broker: int, clean: bool = False) -> Any:
+def register(d: DecisionsInFull, p: dict[str, Any], broker: int, clean: bool = False) -> Any:
     return d.registration(**given(p), broker=broker, clean=clean, same_incarnation=False)["after"]
 
 
-def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **changes: Any) -> Any:
+def alter(d: DecisionsInFull, p: dict[str, Any], isr: list[tuple[int, int | None]], **changes: Any) -> Any:
     context = given(p)
     context["registrations"] = changes.pop("registrations", brokers())
     request = {
@@ -77,7 +77,6 @@ def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **
         "leader_epoch": 5,
         "partition_epoch": 7,
         "new_isr": [{"broker": b, "epoch": e} for b, e in isr],
-        "reorders": False,
         "leader_recovery_state": "RECOVERED",
     } | changes
     return d.alter_partition(**context, request=request, topic_known=True, partition_known=True)
@@ -117,34 +116,6 @@ def test_966_12_a_clean_registration_only_leaves_the_isr() -> None:
     assert (after["isr"], after["elr"], after["leader"]) == ([1], [0], 1)
 
 
-@pytest.mark.parametrize(
-    ("previous", "same", "clean"), [(10, False, True), (9, False, False), (-1, True, True)]
-)
-def test_966_12_a_registration_is_clean_if_it_names_the_registered_epoch(
-    previous: int, same: bool, clean: bool
-) -> None:
-    session = {
-        "last_contact_ms": 0,
-        "metadata_offset": None,
-        "controlled_shutdown_offset": None,
-        "registration_offset": 0,
-    }
-    found = rules().register(
-        registrations=brokers(fenced="0"),
-        sessions=[session] * 4,
-        now_ms=0,
-        timeout_ms=10,
-        broker=0,
-        same_incarnation=same,
-        previous_broker_epoch=previous,
-        request_version=4,
-        features_supported=True,
-        new_epoch=50,
-    )
-    assert found["clean"] is clean
-    assert found["registration"]["epoch"] == (10 if same else 50)
-
-
 def test_966_5_an_unfenced_elr_member_is_elected_where_the_isr_is_empty() -> None:
     after = unfence(rules(), partition(isr=[], elr=[1, 2], leader=None), 2)
     assert (after["leader"], after["isr"], after["elr"]) == (2, [2], [1])
@@ -162,9 +133,9 @@ def test_966_7_a_change_of_the_elr_alone_keeps_the_leader_epoch() -> None:
 
 
 def test_966_8_a_lower_min_isr_empties_the_elr() -> None:
-    change = {"partition": partition(isr=[0], elr=[1]), "min_isr": 1}
+    change = given(partition(isr=[0], elr=[1]), min_isr=1)
     assert rules().min_isr_change(**change)["after"]["elr"] == []
-    assert rules(TRUNK).min_isr_change(**change)["nothing"]
+    assert rules(off="min_isr_change_empties_elr").min_isr_change(**change)["nothing"]
 
 
 def test_966_10_a_member_that_leaves_the_elr_uncleanly_is_remembered() -> None:
@@ -187,27 +158,24 @@ def test_966_11_the_last_leader_is_remembered_until_one_is_elected() -> None:
 def test_966_11_a_leaderless_partition_does_not_forget_it() -> None:
     p = partition(isr=[1], leader=None, last_known_leader=0)
     assert fence(rules(), p, 1)["last_known_leader"] == 0
-    assert fence(rules(TRUNK), p, 1)["last_known_leader"] == -1
+    assert fence(rules(off="last_known_leader_kept"), p, 1)["last_known_leader"] == -1
 
 
 def test_966_15_a_fenced_last_known_leader_waits() -> None:
     gone = partition(isr=[], leader=None, last_known_leader=0)
     assert unfence(rules(), gone, 1)["leader"] is None
-    assert unfence(rules(TRUNK), gone, 1)["leader"] == 0, (
-        "what trunk of 2024-10 does: it elects a fenced broker"
-    )
+    assert unfence(rules(off="last_known_leader_unfenced"), gone, 1)["leader"] == 0
 
 
 def test_966_15_with_unclean_election_any_live_replica_leads() -> None:
     gone = partition(isr=[], leader=None, last_known_leader=0)
     assert unfence(rules(), gone, 2, unclean=True)["leader"] == 2
-    assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] == 0
 
 
-def test_trunk_elects_no_leader_if_none_is_remembered() -> None:
-    gone = partition(isr=[], leader=None, last_known_leader=-1)
-    assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] is None
-    assert unfence(rules(TRUNK, on="last_known_leader_unfenced"), gone, 2, unclean=True)["leader"] == 2
+def test_k1_the_last_known_leader_comes_first() -> None:
+    gone = partition(isr=[], leader=None, last_known_leader=0)
+    first = rules(off="last_known_leader_unfenced", on="last_known_leader_first")
+    assert unfence(first, gone, 2, unclean=True)["leader"] == 0
 
 
 def test_an_unclean_leader_is_alone_and_recovers() -> None:
@@ -298,12 +266,6 @@ def test_alter_partition_answers(
         assert check in verdict.refused_by
 
 
-def test_an_alter_partition_that_only_reorders_the_isr_is_written() -> None:
-    same = [*ALL, (2, 12)]
-    assert alter(rules(), partition(), same)["after"]["partition_epoch"] == 7
-    assert alter(rules(), partition(), same, reorders=True)["after"]["partition_epoch"] == 8
-
-
 def test_alter_partition_bumps_the_leader_epoch_only_in_old_versions() -> None:
     assert alter(rules(), partition(), ALL)["after"]["leader_epoch"] == 5
     assert alter(rules("before_kip_841"), partition(), ALL)["after"]["leader_epoch"] == 6
@@ -312,11 +274,11 @@ def test_alter_partition_bumps_the_leader_epoch_only_in_old_versions() -> None:
 # --- reassignment ---------------------------------------------------------------------------------------
 
 
-def reassign(d: Decisions, p: dict[str, Any], target: list[int]) -> Any:
+def reassign(d: DecisionsInFull, p: dict[str, Any], target: list[int]) -> Any:
     return d.reassign(**given(p), target=target, partition_known=True, factor_may_change=True)
 
 
-def cancel(d: Decisions, p: dict[str, Any]) -> Any:
+def cancel(d: DecisionsInFull, p: dict[str, Any]) -> Any:
     return d.cancel(**given(p), partition_known=True)
 
 
@@ -338,12 +300,13 @@ def test_966_9_it_completes_with_min_isr_members_or_with_all() -> None:
     p = partition(replicas=[0, 1, 2, 3], adding=[3], removing=[2], isr=[0, 1, 2])
     joined: list[tuple[int, int | None]] = [(0, 10), (2, 12), (3, 13)]
     assert alter(rules(), p, joined)["after"]["replicas"] == [0, 1, 3], "1 lags, min ISR is 2"
-    assert alter(rules(TRUNK), p, joined)["after"]["replicas"] == [0, 1, 2, 3]
+    waits = alter(rules(off="reassignment_needs_min_isr"), p, joined)["after"]
+    assert waits["replicas"] == [0, 1, 2, 3]
 
 
 def test_966_9_the_elr_stays_within_the_replicas() -> None:
     p = partition(replicas=[0, 1, 3], adding=[3], isr=[0, 3], elr=[])
-    assert cancel(rules(TRUNK), p)["after"]["elr"] == [3]
+    assert cancel(rules(off="reassignment_needs_min_isr elr_within_replicas"), p)["after"]["elr"] == [3]
     verdict = cancel(rules(), p)["checks"]
     assert verdict.answer == "INVALID_REPLICA_ASSIGNMENT"
     assert verdict.refused_by == ("min ISR members are left in the ISR",)

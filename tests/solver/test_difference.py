@@ -178,7 +178,7 @@ def test_the_command(highwater: Callable[..., Run]) -> None:
     assert run.results[0]["versions"]["z3"]
     run = highwater("diff", CONTROLLER, "--profile", "kip_966_first_phase", "--each-rule", *of_one)
     assert [r["rule"] for r in run.results] == ["unclean_recovery", "balanced_election_waits_for_elr"]
-    run = highwater("diff", CONTROLLER, "--profile", "kafka_trunk_2024_10", "--limit-seconds", "0.01")
+    run = highwater("diff", CONTROLLER, "--profile", "kafka_4_2", "--limit-seconds", "0.01")
     assert run.status == 3
 
 
@@ -201,8 +201,8 @@ def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
     """All ways to name the two versions give the same comparison."""
     only = ("--action", "change_min_isr", "--json", "-", "--quiet")
     named = [
-        ("kip_966", "kafka_trunk_2024_10", "--in", CONTROLLER),
-        (CONTROLLER, "replication/controller/trunk-min-isr"),
+        ("kip_966", "kafka_4_2", "--in", CONTROLLER),
+        (CONTROLLER, "replication/controller/kafka-4.2-cleared-elr"),
     ]
     found = []
     for sides in named:

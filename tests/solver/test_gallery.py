@@ -23,7 +23,6 @@ QUIET = 8
 
 WHOLE = {
     "replication/defect-": "kip_966",
-    "replication/trunk-": "kip_966",
     "replication/controller/": "kip_966_first_phase",
     "truncation/": "kip_320",
 }
@@ -36,7 +35,7 @@ GALLERY = [
     and not any(place in name for place in ("/gap-", "/reach", "/small-", "/sanity-"))  # no rule closes these
     if scenario_files.find(name).expectation.violated or "/defect-" in name
 ]
-QUICK = {"replication/controller/trunk-min-isr"}
+QUICK = {"replication/controller/defect-elr-not-emptied"}
 DEEP = {
     "replication/controller/kafka-4.2-shut-out",
     "replication/defect-reassignment-under-min-isr",

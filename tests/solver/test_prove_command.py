@@ -163,7 +163,7 @@ def test_nothing_to_unbound(highwater: Callable[..., Run], counter: Callable[...
 
 
 def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -> None:
-    scenario = "replication/controller/trunk-min-isr"
+    scenario = "replication/controller/defect-elr-not-emptied"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results
     assert run.status == 1  # overridden bounds turn expectations off

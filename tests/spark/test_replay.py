@@ -18,10 +18,8 @@ from highwater.traces.replay import replay_input
 from tests.generation import write_log
 from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
-from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.recorded import made as recording
-from tests.traces.recorded import write
+from tests.traces.runs.made import good_run, write
 
 CLUSTER = "local-cluster[2,1,2048]"
 
@@ -50,9 +48,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.usefixtures("_spark")
-@needs_clusters
-def test_many_inputs(tmp_path: Path, log: Path) -> None:
-    names = [log, *(CLUSTERS / name for name in ("down-elr-unclean-210", "restarts-elr"))]
+@needs_clusters_4_2
+def test_many_inputs(tmp_path: Path) -> None:
+    names = [CLUSTERS_4_2 / name for name in ("down-elr-unclean-210", "restarts-elr")]
     ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
     assert on_spark(*names, "--quiet", "--json", ours).exit_code == 1
     run(*names, "--quiet", "--json", theirs)
@@ -88,7 +86,7 @@ def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -
 
 @pytest.mark.usefixtures("_spark")
 def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> None:
-    good = write(tmp_path / "good.ndjson", recording().lines)
+    good = write(tmp_path / "good.ndjson", good_run())
     bad = tmp_path / "bad.ndjson"
     bad.write_text(good.read_text()[:-40])
     found, expected = on_spark(good, bad, "--quiet"), run(good, bad, "--quiet")

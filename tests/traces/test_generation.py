@@ -51,7 +51,7 @@ def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
     assert report.records == made >= 1200
-    assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
+    assert report.profile == ("kafka_4_2" if elr else "before_kip_966")
     records = [decode(value) for _, _, values in written(tmp_path) for value in values]
     kinds = Counter(record.type for record in records)
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]

@@ -22,7 +22,8 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.page import known_promises, write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.checker.schema import problems
-from tests.traces.recorded import made, put, write
+from tests.traces.json_changes import put
+from tests.traces.runs.made import bad_run, write
 
 SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
 EVIL = [
@@ -140,7 +141,7 @@ def some_timeline(rng: random.Random, topic: str, partition: int, length: int) -
 
 def some_report(seed: int, partitions: int, length: int = 8) -> Report:
     rng = random.Random(seed)
-    report = Report("log", "metadata log", "kafka_trunk_2024_10", ("a", "b"), partitions=partitions)
+    report = Report("log", "metadata log", "kafka_4_2", ("a", "b"), partitions=partitions)
     for i in range(partitions):
         timeline = some_timeline(rng, "topic", i, length)
         report.timelines[timeline.partition] = timeline
@@ -267,9 +268,7 @@ def through_json(report: Report) -> Any:
 
 def test_the_schema_accepts_a_report_and_no_other_fields(tmp_path: Path) -> None:
     assert problems(through_json(Report("x", "k", "p")), SCHEMA) == []
-    lines = made().lines
-    lines[-1]["error"] = "NONE"
-    report = replay(write(tmp_path / "bad.ndjson", lines))
+    report = replay(write(tmp_path / "bad.ndjson", bad_run()))
     assert report.unexplained
     _, (found,) = written(tmp_path, report)
     assert in_words(found["report"]) == through_json(report)
@@ -283,8 +282,8 @@ def test_the_schema_accepts_a_report_and_no_other_fields(tmp_path: Path) -> None
         (["records"], -1), (["surprise"], 1), (["interrupted"], 0), (["notes"], [None]),
         (["unexplained", 0, "time"], "noon"), (["unexplained", 0, "position", "line"], 1.5),
         (["unexplained", 0, "position", "file"], None), (["unexplained", 0, "candidates", 0, "refused_by"], "c"),
-        (["unexplained", 0, "candidates", 0, "differences", "error"], [1, 2]), (["findings", 0, "certain"], "yes"),
-        (["findings_count", "p"], -1),
+        (["unexplained", 0, "candidates", 0, "differences", "next_record_id"], [1]),
+        (["findings", 0, "certain"], "yes"), (["findings_count", "p"], -1),
     )  # fmt: skip
     for where, value in wrong:
         changed = copy.deepcopy(result)

@@ -14,8 +14,7 @@ import pytest
 from highwater.traces.replay import replay
 from highwater.traces.reports.incidents import LOST, STUCK
 from highwater.traces.reports.report import Report
-from tests.traces.clusters import CLUSTERS
-from tests.traces.kafka.made import CLUSTERS_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.watermarks.scenes import lost as lost_offsets
 
 PAGE = Path(__file__).parents[2] / "docs" / "recorded-incidents.md"
@@ -24,21 +23,20 @@ _FINAL = re.compile(r'"what":"final (\S+): leader:-1,')
 Row = tuple[int, str | None, str | None, int]
 
 
-def rows(heading: str) -> dict[str, Row]:
-    """By recording of a chapter: records lost, worst severity, first line, number of incidents."""
-    chapter = next(c for c in PAGE.read_text(encoding="utf-8").split("\n## ") if c.startswith(heading))
+def rows() -> dict[str, Row]:
+    """By recording: records lost, worst severity, first line, number of incidents."""
     return {
         name: (int(lost), severity, line, 1 + int(more or 0))
         if lost != "–" and severity != "–"
         else (0, None, None, 0)
         if severity == "–"
         else (0, severity, line, 1 + int(more or 0))
-        for name, lost, severity, line, more in _ROW.findall(chapter)
+        for name, lost, severity, line, more in _ROW.findall(PAGE.read_text(encoding="utf-8"))
     }
 
 
-CHAPTERS = {"trunk": (CLUSTERS, rows("apache/kafka trunk")), "4.2": (CLUSTERS_4_2, rows("Kafka 4.2.1"))}
-EVERY = [(version, name) for version, (_, found) in CHAPTERS.items() for name in found]
+ROWS = rows()
+pytestmark = needs_clusters_4_2
 
 
 @cache
@@ -47,34 +45,27 @@ def replayed(path: Path) -> Report:
     return replay(path / "__cluster_metadata-0", broker_logs=logs)
 
 
-def of(version: str, name: str) -> tuple[Path, Report]:
-    recordings = CHAPTERS[version][0]
-    if not recordings.is_dir():
-        pytest.skip(f"{recordings.name}: the recordings are not beside the repository")
-    return recordings / name, replayed(recordings / name)
+def of(name: str) -> tuple[Path, Report]:
+    return CLUSTERS_4_2 / name, replayed(CLUSTERS_4_2 / name)
 
 
-@pytest.mark.parametrize("version", CHAPTERS)
-def test_every_recording_has_a_row(version: str) -> None:
-    recordings, found = CHAPTERS[version]
-    if not recordings.is_dir():
-        pytest.skip(f"{recordings.name}: the recordings are not beside the repository")
-    assert set(found) == {path.name for path in recordings.iterdir()}
+def test_every_recording_has_a_row() -> None:
+    assert sorted(ROWS) == NAMES_4_2
 
 
-@pytest.mark.parametrize(("version", "name"), EVERY)
-def test_the_page_has_what_the_replay_reports(version: str, name: str) -> None:
-    _, report = of(version, name)
+@pytest.mark.parametrize("name", ROWS)
+def test_the_page_has_what_the_replay_reports(name: str) -> None:
+    _, report = of(name)
     first, *_ = [*report.incidents, None]
     lost = sum(i.lost or 0 for i in report.incidents)
     reported = (None, None) if first is None else (first.severity, first.label)
-    assert (lost, *reported, len(report.incidents)) == CHAPTERS[version][1][name]
+    assert (lost, *reported, len(report.incidents)) == ROWS[name]
 
 
-@pytest.mark.parametrize(("version", "name"), EVERY)
-def test_losses_are_those_that_a_client_counted(version: str, name: str) -> None:
+@pytest.mark.parametrize("name", ROWS)
+def test_losses_are_those_that_a_client_counted(name: str) -> None:
     """losscheck.json counts, for each partition, the acknowledged records that no replica held at the end."""
-    path, report = of(version, name)
+    path, report = of(name)
     counted = json.loads((path / "losscheck.json").read_text(encoding="utf-8"))
     lost = Counter[str]()
     for incident in report.incidents:
@@ -83,9 +74,9 @@ def test_losses_are_those_that_a_client_counted(version: str, name: str) -> None
     assert +lost == Counter({f"t1-{number}": one["lost"] for number, one in counted.items() if one["lost"]})
 
 
-@pytest.mark.parametrize(("version", "name"), EVERY)
-def test_lost_offsets_were_acknowledged_before_the_election(version: str, name: str) -> None:
-    path, report = of(version, name)
+@pytest.mark.parametrize("name", ROWS)
+def test_lost_offsets_were_acknowledged_before_the_election(name: str) -> None:
+    path, report = of(name)
     with (path / "produce-t1.csv").open(encoding="ascii") as file:
         acknowledged = [row for row in csv.DictReader(file) if row["offset_or_error"].isdigit()]
     for finding in (f for f in report.findings if f.property == "leader_completeness"):
@@ -99,34 +90,16 @@ def test_lost_offsets_were_acknowledged_before_the_election(version: str, name: 
         assert before >= set(range(low, high))
 
 
-READ, ELECTABLE = "consumers_read_consistently", "electable_completeness"
-FROM_LOGS = {
-    "down-elr-unclean-210": [READ],
-    "down-noelr-unclean-210": [READ],
-    "reassigns-elr": [ELECTABLE, ELECTABLE],
-}
-"""What broker logs of 2024 show beside losses. In reassigns-elr, ELR members 1 and 3 are no replicas (966.9)."""
-
-
-@pytest.mark.parametrize("name", CHAPTERS["trunk"][1])
-def test_broker_logs_are_compared_and_show_no_other_violation(name: str) -> None:
-    _, report = of("trunk", name)
-    found = [f for f in report.findings if "file" in f.position or " committed records " in f.at_risk]
-    assert [f.property for f in found if f.property != "leader_completeness"] == FROM_LOGS.get(name, [])
-    assert report.notes == []
-    assert report.figures["HWM moves held against min ISR"] > 0.7 * report.figures["HWM moves"] > 150
-
-
-@pytest.mark.parametrize(("version", "name"), EVERY)
-def test_stuck_partitions_are_those_without_a_leader_before_the_shutdown(version: str, name: str) -> None:
-    path, report = of(version, name)
+@pytest.mark.parametrize("name", ROWS)
+def test_stuck_partitions_are_those_without_a_leader_before_the_shutdown(name: str) -> None:
+    path, report = of(name)
     leaderless = set(_FINAL.findall((path / "events.ndjson").read_text(encoding="utf-8")))
     assert {i.partition for i in report.incidents if i.severity == STUCK} == leaderless
 
 
-@pytest.mark.parametrize(("version", "name"), EVERY)
-def test_no_sentence_of_an_incident_is_long_or_mixes_two_kinds_of_offsets(version: str, name: str) -> None:
-    _, report = of(version, name)
+@pytest.mark.parametrize("name", ROWS)
+def test_no_sentence_of_an_incident_is_long_or_mixes_two_kinds_of_offsets(name: str) -> None:
+    _, report = of(name)
     for incident in report.incidents:
         texts = [incident.headline, *incident.cause, *(s.text for s in incident.steps)]
         for sentence in (one for text in texts for one in re.split(r"(?<=[.;:]) ", text)):

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.checker.commands import replay as replay_command
 from highwater.traces.inputs import Input
-from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
-from tests.traces.recorded import made, write
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
+from tests.traces.runs.made import bad_run, good_run, write
 
 
 def run(*arguments: str | Path) -> Result:
@@ -21,29 +21,27 @@ def run(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
-    return write(tmp_path / "good.ndjson", made().lines)
+    return write(tmp_path / "good.ndjson", good_run())
 
 
 @pytest.fixture
 def bad(tmp_path: Path) -> Path:
-    lines = made().lines
-    lines[-1]["error"] = "NONE"
-    return write(tmp_path / "bad.ndjson", lines)
+    return write(tmp_path / "bad.ndjson", bad_run())
 
 
-def test_a_recording_that_conforms(good: Path) -> None:
+def test_a_run_that_conforms(good: Path) -> None:
     result = run(good)
     assert result.exit_code == 0
-    assert result.output.startswith("No problem found: every change conforms to ")
+    assert result.output.startswith("No problem found: every operation conforms to ")
     assert f"  input: {good}\n" in result.output
-    assert "1 input, 27 records: no problem found" in result.output
+    assert "1 input, 12 records: no problem found" in result.output
 
 
-def test_an_operation_that_does_not_conform(good: Path, bad: Path) -> None:
+def test_a_step_that_does_not_conform(good: Path, bad: Path) -> None:
     result = run(good, bad)
     assert result.exit_code == 1
-    assert "refused by: the broker epoch is the registered one" in result.output
-    assert "error: expected STALE_BROKER_EPOCH, recorded NONE" in result.output
+    assert "nearest: follower_fetch(follower=2, leader=1)" in result.output
+    assert "next_record_id: expected 2, recorded 0" in result.output
 
 
 @pytest.mark.parametrize("kept", [-30, 100, 5])
@@ -70,9 +68,9 @@ def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: 
 
 
 def test_rules_and_profile_can_be_switched(good: Path) -> None:
-    assert run(good, "--rule", "eligible_leader_replicas=off").exit_code == 1
-    assert run(good, "--profile", "before_kip_966").exit_code == 1
-    assert run(good, "--profile", "kafka_trunk_2024_10").exit_code == 0
+    assert run(good, "--rule", "fenced_shrink=on").exit_code == 0
+    assert run(good, "--profile", "kip_320").exit_code == 1
+    assert run(good, "--profile", "kip_279").exit_code == 0
 
 
 def test_json(bad: Path, tmp_path: Path) -> None:
@@ -88,9 +86,9 @@ def test_json(bad: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: there is no such file or directory"),
-        (["{good}", "--rule", "gravity=on"], "unknown rule of replication.controller 'gravity'"),
-        (["{good}", "--rule", "leader_stays"], "write NAME=on or NAME=off"),
-        (["{good}", "--profile", "kafka_9"], "unknown profile of replication.controller 'kafka_9'"),
+        (["{good}", "--rule", "gravity=on"], "unknown rule of truncation 'gravity'"),
+        (["{good}", "--rule", "fenced_fetch"], "write NAME=on or NAME=off"),
+        (["{good}", "--profile", "kafka_9"], "unknown profile of truncation 'kafka_9'"),
         (["{good}", "--json", "/nowhere/out.json"], "cannot be written"),
         (["{cut}"], "cut.gz: the compressed file is cut off"),
         (["{text}"], "text: not a file that replay reads"),
@@ -123,11 +121,17 @@ def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pyt
     assert "interrupted: 1 input, " in result.output
 
 
-@needs_clusters
+@needs_clusters_4_2
 def test_recorded_clusters_are_replayed_by_one_command(tmp_path: Path) -> None:
     page, target = tmp_path / "page.html", tmp_path / "result.json"
     result = run(
-        CLUSTERS / SCENARIOS[0], CLUSTERS / SCENARIOS[-1], "--html", page, "--json", target, "--quiet"
+        CLUSTERS_4_2 / "deadleader-elr",
+        CLUSTERS_4_2 / "restarts-elr",
+        "--html",
+        page,
+        "--json",
+        target,
+        "--quiet",
     )
     assert result.exit_code in (0, 1)
     reports = json.loads(target.read_text())

@@ -226,7 +226,7 @@ class LogReading:
 
     def _update(self, touched: set[str]) -> Iterator[Notice]:
         """Update the incidents of ``touched`` partitions, of changed ones with an open incident, and of controllers."""
-        ledger, report, rules = self.ledger, self._report, self._follower.agreement.chosen()
+        ledger, report, rules = self.ledger, self._report, self._follower.rules
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
         make = partial(

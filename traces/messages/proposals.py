@@ -244,7 +244,6 @@ def _answer(
             "leader_epoch": max(0, proposal.leader_epoch),
             "partition_epoch": max(0, proposal.partition_epoch),
             "new_isr": members[: model.t.proposed_isr.maximum],
-            "reorders": False,
             "leader_recovery_state": "RECOVERING" if proposal.recovering else "RECOVERED",
         },
     )

@@ -10,7 +10,7 @@ The words of this package, each with one meaning:
 - *slot*: a broker's number in the model, from 0: first a partition's replicas in their order, then its other brokers.
 - *binding*: the brokers of one partition's slots.
 - *symbol*: an observation with slots for brokers, under a binding; *word*: the symbols of several observations.
-- *belief state*: all model states that fit the observations, for each set of rules that can have been in force.
+- *belief state*: all model states that fit the observations.
 - *evidence*: an observation as the model sees it, in slots, with one value for each setting.
 - *hypothesis*: one of the model's actions with its parameters, which can explain evidence.
 - *update*: the model states after evidence, by the hypotheses that explain it.

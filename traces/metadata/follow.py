@@ -277,8 +277,6 @@ class MetadataFollower(Tracker):
 
     def publish(self) -> None:
         """Add the lines since the last call to the report, in the order of offsets and partitions."""
-        for found in self.agreement.settle():
-            self.reporter.disagreement(found)
         for line in self.reporter.drain():
             marked = self.doubts.marked(line)
             self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
@@ -315,8 +313,7 @@ class MetadataFollower(Tracker):
         if note := self.groups.note():
             self.report.notes.append(note)
         self.close(self.last_time)
-        found = self.agreement.chosen()
-        self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
+        self.report.profile, self.report.rules = self.rules.profile, tuple(sorted(self.rules.rules))
         self.report.doubts = self.doubts.listed()
 
     # --- records --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from highwater.traces.reports.observed import (
 )
 from highwater.traces.reports.observed import TOPIC as OF_TOPIC
 from highwater.traces.rules.decisions import decisions, default_directory, is_online
-from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
+from highwater.traces.rules.profiles import ELR_VERSION
 
 Supported = Mapping[str, tuple[int, int]]
 """The least and the greatest level of each feature that a broker supports."""
@@ -53,7 +53,7 @@ def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
     if not order or len(replicas) > MAX_BROKERS:
         return {}
     flags = tuple(tracker.image.flags(broker) for broker in order)
-    refused_by = _refusal(_rules(tracker)[0], tuple(order.index(broker) for broker in replicas), flags)
+    refused_by = _refusal(tracker.rules.rules, tuple(order.index(broker) for broker in replicas), flags)
     return {} if refused_by is None else {"replicas": (refused_by, list(replicas))}
 
 
@@ -76,7 +76,7 @@ def registration(tracker: Tracker, supported: Supported) -> Differences:
     """584.1. The finalized features that a registering broker does not support; empty if no rule checks them."""
     levels = tracker.image.features
     lacking = without(supported, ((name, level) for name, level in levels.items() if level))
-    if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
+    if _CHECKS_FEATURES not in tracker.beliefs.rules:
         return {}
     return {f"support of {name}": (levels[name], _range(supported.get(name, (0, 0)))) for name in lacking}
 
@@ -84,7 +84,7 @@ def registration(tracker: Tracker, supported: Supported) -> Differences:
 def level(tracker: Tracker, name: str, now: int) -> Differences:
     """584.1. The brokers that do not support the new level of a feature; empty if no rule checks them."""
     brokers = tracker.image.brokers
-    if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
+    if _CHECKS_FEATURES not in tracker.beliefs.rules:
         return {}
     against = [broker for broker, known in brokers.items() if without(known.supported, [(name, now)])]
     return {f"broker {b}": (now, _range(brokers[b].supported.get(name, (0, 0)))) for b in sorted(against)}
@@ -97,13 +97,8 @@ def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | 
     is removed.
     """
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
-    verdicts = [
-        decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)
-        for rules in _rules(tracker)
-    ]
-    if any(verdict.answer == "NONE" for verdict in verdicts):
-        return None
-    return str(verdicts[0].refused_by[0])
+    verdict = decisions(1, tracker.rules.rules).min_isr_checks(resource=of, removes=removes)
+    return None if verdict.answer == "NONE" else str(verdict.refused_by[0])
 
 
 def unsafe(tracker: Tracker) -> Differences:
@@ -114,27 +109,15 @@ def unsafe(tracker: Tracker) -> Differences:
     own = [
         name for (kind, name), found in image.configs.items() if kind == BROKER and name and MIN_ISR in found
     ]
-    verdicts = [
-        decisions(1, rules).feature(
-            before=0,
-            level=now,
-            upgrade="UPGRADE",
-            supported=True,
-            cluster_has_min_isr=of_cluster,
-            broker_has_min_isr=bool(own),
-        )
-        for rules in _rules(tracker)
-    ]
+    needed = decisions(1, tracker.rules.rules).elr_settings(
+        level=now, cluster_has_min_isr=of_cluster, broker_has_min_isr=bool(own)
+    )
     found: Differences = {}
-    if all(verdict["writes_cluster"] for verdict in verdicts):
+    if needed["writes_cluster"]:
         found[f"{MIN_ISR} of the cluster"] = ("written", "not written")
-    if all(verdict["removes_broker"] for verdict in verdicts):
+    if needed["removes_broker"]:
         found |= {f"{MIN_ISR} of broker {name}": ("removed", "not removed") for name in own}
     return found
-
-
-def _rules(tracker: Tracker) -> tuple[frozenset[str], ...]:
-    return tuple(found.rules for found in tracker.agreement.sets)
 
 
 def _range(levels: tuple[int, int]) -> str:
@@ -234,11 +217,9 @@ def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: F
 
 def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: LogRecord) -> None:
     """Handle another registration of the registered incarnation: the rules determine what is stored (B8)."""
-    rules = tracker.automaton().beliefs.rules[0]
+    rules = tracker.automaton().beliefs.rules
     # Epochs are relative here: the registered one is 0, and any greater one is a new one.
-    stored = decisions(1, rules).registration_after(
-        registration=known.flags.to_plain(), same_incarnation=True, new_epoch=1
-    )
+    stored = decisions(1, rules).registration_again(registration=known.flags.to_plain(), new_epoch=1)
     expected, kept = known.epoch + stored["epoch"], Flags.of(stored)
     epoch = record.data["brokerEpoch"]
     wrong: dict[str, tuple[Any, Any]] = {}
@@ -452,6 +433,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
     name = None if topic is None else f"{topic.name}-{number}"
+    tracker.check_features()
     automaton = tracker.automaton()
     if topic is None and tracker.lacks_beginning:
         reporter.skipped(BEFORE)
@@ -561,7 +543,7 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
     if tracker.is_loading:
         return
     uncleared = pending.uncleared()
-    if uncleared and tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr"):
+    if uncleared and "min_isr_change_clears_elr" in tracker.automaton().beliefs.rules:
         for topic, offset in uncleared:
             missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
             tracker.reporter.wrong(offset, time, None, "change_min_isr", missing, topic=topic)
@@ -580,8 +562,7 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         if wrong:
             tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong)
     tracker.image.features[name] = new
-    tracker.has_new_features = True
-    _newer(tracker, record)
+    tracker.renew_rules(record.offset)
 
 
 _MIGRATING = (1, 2)
@@ -606,18 +587,7 @@ def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     tracker.reporter.skipped(record.type)
     levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
     tracker.image.controllers[record.data["controllerId"]] = levels
-    tracker.has_new_features = True
-    _newer(tracker, record)
-
-
-def _newer(tracker: Tracker, record: LogRecord) -> None:
-    if tracker.is_newer:
-        # One doubt is enough.
-        return
-    why = newer_than_profiles(tracker.image.features, tracker.image.controllers)
-    if why is not None:
-        tracker.is_newer = True
-        tracker.doubt("newer version", why, record.offset)
+    tracker.renew_rules(record.offset)
 
 
 def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
@@ -647,7 +617,7 @@ def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
     concerned = []
-    has_rule = tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr")
+    has_rule = "min_isr_change_clears_elr" in tracker.automaton().beliefs.rules
     if not pending.cleared(name, record.offset) and has_rule:
         asked = {"min.insync.replicas": ("changed", "not changed")}
         tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, topic=name)

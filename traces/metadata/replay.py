@@ -99,7 +99,7 @@ def _differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differe
     added. Raises TraceError if the snapshot cannot be read or is damaged.
     """
     # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
-    has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
+    has_elr = "eligible_leader_replicas" in follower.automaton().beliefs.rules
     found = compare_snapshot(follower.image, snapshot, has_elr)
     try:
         if follower.lacks_beginning:

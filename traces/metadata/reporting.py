@@ -23,7 +23,6 @@ from highwater.traces.reports.observed import (
     SettingInForce,
 )
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.profiles import Disagreement
 
 Line = Unexplained | Finding
 
@@ -207,10 +206,8 @@ def finding(
 OnChange = Callable[[PartitionChange], None]
 OnSetting = Callable[[str, SettingInForce], None]
 OnRecord = Callable[[int, int, str, Mapping[str, Any]], None]
-ReportLine = tuple[tuple[int, str, bool], Line]
-"""The sort key of a line, and the line.
-
-The key is the offset, the partition ("" for none), and False for a disagreement about rules."""
+ReportLine = tuple[tuple[int, str], Line]
+"""The sort key of a line, its offset and its partition ("" for none), and the line."""
 
 
 @dataclass(frozen=True)
@@ -249,9 +246,9 @@ class Reporter:
         found.sort(key=lambda line: line[0])
         return [line for _, line in found]
 
-    def _keep(self, line: Line, other: bool = True) -> None:
+    def _keep(self, line: Line) -> None:
         self._named.add(line.partition)
-        self._lines.append(((line.position["offset"], line.partition or "", other), line))
+        self._lines.append(((line.position["offset"], line.partition or ""), line))
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
@@ -270,10 +267,6 @@ class Reporter:
         """Queue a line about a record that nothing explains."""
         states = {"states": list(before)}
         self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)))
-
-    def disagreement(self, found: Disagreement) -> None:
-        """Queue the line that no set of rules explains all partitions."""
-        self._keep(_disagreement(found), False)
 
     def wrong(
         self,
@@ -421,10 +414,3 @@ def _earlier(
         return with_brokers(before[0].observed, before[1])
     span = transition.spans[place - 1]
     return with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order]))
-
-
-def _disagreement(found: Disagreement) -> Unexplained:
-    """The line about a disagreement: no set of rules explains all partitions."""
-    at, profiles = found.at, {"profile": (found.others, found.this)}
-    candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)
-    return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))

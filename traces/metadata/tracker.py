@@ -25,7 +25,7 @@ from highwater.traces.metadata.reporting import NOBODY, Doubts, Reporter, Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.profiles import Agreement, RuleSet, rule_sets
+from highwater.traces.rules.profiles import RuleSet, newer_than_profiles, rules_at, waits_for_controllers
 
 BEFORE = "changes of what was there before the log begins"
 """The kind of the records that are skipped because the log lacks its beginning."""
@@ -72,18 +72,22 @@ class Tracker:
         self.reporter = Reporter(report, self.image, watch)
         self.watch = watch
         self._profile, self._switched = profile, switched
-        self.agreement = Agreement(rule_sets({}, profile, switched))
-        self._automaton = self._with_rules(self.agreement.sets)
+        self.rules = rules_at({}, profile, switched)
+        """The rules of the feature levels so far, as ``automaton`` last took them over."""
+        self._automaton = self._with_rules(self.rules)
         self.path = Path()
         self.is_loading = False
         self.is_migrating = False
         self.lacks_beginning = False
         """True if the log has neither its first record nor a snapshot."""
         self.has_new_features = False
-        """True if a feature has a new level, but the rules are still those of the former one."""
+        """True if features or controllers have changed, but the rules are still those of the former ones."""
+        self._features_from: tuple[int, int | None] | None = None
+        """The offset of features that ``check_features`` has not checked yet, and the offset from which a doubt about
+        them counts (None: the same)."""
         self.doubts = Doubts()
-        self.is_newer = False
-        """True once the doubt is reported that the log is newer than every profile."""
+        self._is_newer = False
+        """True once the doubt is reported that no profile covers the features. One doubt is enough."""
         self.is_last = False
         """True while the last records of a controller are followed, if it failed in the middle of a decision."""
         self._astray: list[tuple[Partition, int, frozenset[int]]] = []
@@ -96,7 +100,7 @@ class Tracker:
     @property
     def follows_directories(self) -> bool:
         """True if the rules depend on the log directories of replicas."""
-        return self.beliefs.has_rule(RULE)
+        return RULE in self.beliefs.rules
 
     def doubt(
         self,
@@ -164,8 +168,6 @@ class Tracker:
         except DamagedRecord as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
         partition.advance(transition)
-        if transition.after.tags != before.tags:
-            self._narrowed(partition, offsets[-1], time)
         if transition.moves:
             order = transition.spans[-1].order
             partition.binding = self._automaton.binding(tuple([brokers[slot] for slot in order]))
@@ -241,8 +243,28 @@ class Tracker:
 
     # --- rules ----------------------------------------------------------------------------------------
 
-    def _with_rules(self, sets: tuple[RuleSet, ...]) -> Automaton:
-        return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
+    def _with_rules(self, chosen: RuleSet) -> Automaton:
+        return Automaton(BeliefStates(chosen.rules), _decoded, self.image.flags)
+
+    def renew_rules(self, offset: int) -> None:
+        """Note that the features or the controllers changed at an offset; both decide which rules apply."""
+        self.has_new_features = True
+        self._features_from = offset, 0 if self.is_loading else None
+        if self.image.partitions or not waits_for_controllers(self.image.features, self.image.controllers):
+            self.check_features()
+
+    def check_features(self) -> None:
+        """Add a doubt if no profile covers the present features.
+
+        The controllers can register after the first features: a check that waits for them is made at a partition.
+        """
+        if self._features_from is None or self._is_newer:
+            return
+        (offset, since), self._features_from = self._features_from, None
+        why = newer_than_profiles(self.image.features, self.image.controllers)
+        if why is not None:
+            self._is_newer = True
+            self.doubts.add("newer version", why, offset, None, since)
 
     def automaton(self) -> Automaton:
         """The automaton under the rules of the present feature levels.
@@ -252,11 +274,10 @@ class Tracker:
         if not self.has_new_features:
             return self._automaton
         self.has_new_features, image = False, self.image
-        sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
-        if sets != self.agreement.sets:
-            self.agreement.renew(sets)
-            followed = self.follows_directories
-            before, self._automaton = self._automaton, self._with_rules(sets)
+        chosen = rules_at(image.features, self._profile, self._switched, image.controllers)
+        if chosen != self.rules:
+            self.rules, followed = chosen, self.follows_directories
+            before, self._automaton = self._automaton, self._with_rules(chosen)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
                 slots = partition.binding.slots
@@ -277,14 +298,10 @@ class Tracker:
             if partition.belief.is_indexed_astray:
                 partition.belief = updates.after_failover(self.beliefs, partition.belief)
 
-    def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
-        """Note that only some of the sets of rules explain a partition."""
-        self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
-        self.reporter.has_lines = True
-
     def close(self, time: int) -> None:
         """Finish at the end of the log: report the final partitions and the sizes of the tables."""
         self.automaton()  # the last features count, even if no partition changes after them
+        self.check_features()
         for partition in self.image.of_topics():
             self.reporter.ends(partition, time)
         self.report.figures["beliefs"] = len(self.beliefs)

@@ -13,7 +13,7 @@ LIMIT = 100
 """A report lists at most this many nonconforming lines, and as many findings of each property; it counts the rest."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
-    "missing beginning", "missing records", "open transaction", "unknown operation", "clocks", "damaged file",
+    "missing beginning", "missing records", "open transaction", "clocks", "damaged file",
     "unread lines", "migration",
 )  # fmt: skip
 """The kinds of gaps in an input (``Doubt.kind``), described in docs/replay-reference.md."""
@@ -144,28 +144,28 @@ class Damage(Reported):
 # Known defects of Kafka that cause incidents. The texts are in ``known.toml``.
 
 _FILE = Path(__file__).with_name("known.toml")
-_PAGES = {"kafka_4_2": "4.2", "kafka_trunk_2024_10": "trunk"}
-"""By profile: the version whose catalogue of defects applies."""
+_PAGE, _PROFILE = "docs/kafka-4.2.md", "kafka_4_2"
+"""The page with the known defects, and the profile in whose logs they can be found."""
 _ISSUES = "https://issues.apache.org/jira/browse/"
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A known defect of Kafka: its entry on a page in docs/, the entry's first sentence, and upstream issues."""
+    """A known defect of Kafka: its entry's anchor on ``_PAGE``, the entry's first sentence, and upstream issues."""
 
-    page: str
     anchor: str
     title: str
     upstream: tuple[str, ...]
 
+    @property
+    def entry(self) -> str:
+        """The address of the entry, in the repository."""
+        return f"{_PAGE}#{self.anchor}"
+
     def to_json(self) -> dict[str, Any]:
         """The defect as plain data for JSON; each upstream issue comes with its link."""
         links = [{"issue": issue, "link": _ISSUES + issue} for issue in self.upstream]
-        return {"entry": f"docs/{self.page}#{self.anchor}", "title": self.title, "upstream": links}
-
-
-def _changed_min_isr(f: Finding) -> bool:
-    return bool(f.facts["cause"] == "change_min_isr")
+        return {"entry": self.entry, "title": self.title, "upstream": links}
 
 
 def _cleared(f: Finding) -> bool:
@@ -173,13 +173,12 @@ def _cleared(f: Finding) -> bool:
     before = f.facts["before"]
     had = before["elr"] or before["last_known_elr"]
     is_alone = before["leader"] is None and not before["isr"]
-    return f.property == "somebody_is_electable" and _changed_min_isr(f) and is_alone and bool(had)
-
-
-def _stands(f: Finding) -> bool:
-    """True if a lowered min.insync.replicas left the ELR unchanged."""
-    before, after = f.facts["before"], f.facts["after"]
-    return f.property == "elr_only_under_min_isr" and _changed_min_isr(f) and before["elr"] == after["elr"]
+    return (
+        f.property == "somebody_is_electable"
+        and f.facts["cause"] == "change_min_isr"
+        and is_alone
+        and bool(had)
+    )
 
 
 def _outlives(f: Finding) -> bool:
@@ -196,26 +195,15 @@ def _came_back(f: Finding) -> bool:
     return f.property == "leader_completeness" and was_elected
 
 
-def _is_fenced(f: Finding) -> bool:
-    """True if the last known leader was elected although its broker is not active."""
-    return (
-        f.property == "leader_is_active" and f.facts["after"]["leader"] in f.facts["before"]["last_known_elr"]
-    )
-
-
 def _is_nobody(f: Finding) -> bool:
     return f.property == "last_known_leader_is_a_broker"
 
 
 CONDITIONS: dict[str, Callable[[Finding], bool]] = {
-    "4.2/cleared-elr": _cleared,
-    "4.2/reassignment-loss": _came_back,
-    "4.2/reassignment": _outlives,
-    "4.2/forgotten-leader": _is_nobody,
-    "trunk/min-isr": _stands,
-    "trunk/reassignment-loss": _came_back,
-    "trunk/reassignment": _outlives,
-    "trunk/fenced-leader": _is_fenced,
+    "cleared-elr": _cleared,
+    "reassignment-loss": _came_back,
+    "reassignment": _outlives,
+    "forgotten-leader": _is_nobody,
 }
 """By defect name: the condition under which a finding shows the defect."""
 
@@ -226,11 +214,8 @@ def _words() -> dict[str, Any]:
 
 
 def defects() -> Mapping[str, Defect]:
-    """All known defects by name. A name begins with the version: ``4.2/cleared-elr``."""
-    return {
-        name: Defect(d["page"], d["anchor"], d["title"], tuple(d["upstream"]))
-        for name, d in _words()["defect"].items()
-    }
+    """All known defects by name."""
+    return {name: Defect(name, d["title"], tuple(d["upstream"])) for name, d in _words()["defect"].items()}
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
@@ -238,10 +223,7 @@ def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ..
 
     Only findings that are both ``certain`` and ``reliable`` count.
     """
+    if profile != _PROFILE:
+        return ()
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
-    version = _PAGES.get(profile)
-    return tuple(
-        defects()[name]
-        for name, holds in CONDITIONS.items()
-        if name.split("/")[0] == version and any(holds(f) for f in sure)
-    )
+    return tuple(defects()[name] for name, holds in CONDITIONS.items() if any(holds(f) for f in sure))

@@ -241,6 +241,8 @@ def risks(group: Group) -> list[str]:
 def shut_out_causes(group: Group) -> list[str]:
     """Sentences about why a registration makes the controller fail."""
     after = group.head.facts["after"]
+    if not after["last_known_elr"]:
+        return observed(group)
     return [
         f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no longer a replica"
         f"{_metadata(group.head)}.",

@@ -2,7 +2,7 @@
 
 One election can violate several properties: the leader was outside the ISR and the ELR, the leader's log lacks
 records, and consumers see another end of the log. This module groups such findings by partition, offset of the change
-and leader epoch. Findings in recorded operations and in runs of the model have no facts, and belong to no incident.
+and leader epoch. Findings in runs of the model have no facts, and belong to no incident.
 """
 
 from __future__ import annotations

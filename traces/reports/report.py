@@ -29,10 +29,10 @@ from highwater.traces.reports.observed import (
     SettingInForce,
     ShownMessage,
 )
-from highwater.traces.reports.text import BOUNDS, Folded, apart, count, duration, moment, utc
+from highwater.traces.reports.text import BOUNDS, apart, count, duration, fold, moment, utc
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    pass
 
 LIMIT_CHANGES = 500
 """The most changes of a partition in its timeline; later changes are only counted."""
@@ -200,8 +200,6 @@ _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 _PROFILES = {
     "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
     "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
-    "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
-    "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
 }
 _COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
@@ -344,19 +342,25 @@ def summary(report: Report) -> list[str]:
     return [" " * line.indent + line.text for line in _lines(report)]
 
 
-def rich_summary(report: Report) -> RenderableType:
-    """The summary of one input for a terminal: the lines of ``summary``, folded between words and coloured."""
+def styled_summary(report: Report, width: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The lines of ``summary``, folded between words at a width, each with its style as arguments of ``click.style``.
+
+    Continuation lines have two more columns of indent.
+    """
     severe = (
         report.incidents
         and report.incidents[0].severity not in (LOST, STUCK)
         and not report.unexplained_count
     )
-    verdict_style = "green" if report.explained else "bold yellow" if severe else "bold red"
-    styles = {
-        "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",
-        "command": "cyan",
+    verdict = {"fg": "green"} if report.explained else {"fg": "yellow" if severe else "red", "bold": True}
+    styles: dict[str, dict[str, Any]] = {
+        "head": {"bold": True}, "verdict": verdict, "bad": {"fg": "red"}, "maybe": {"fg": "yellow"},
+        "note": {"fg": "yellow"}, "quiet": {"dim": True}, "command": {"fg": "cyan"},
     }  # fmt: skip
-    return Folded([(line.text, line.indent, styles.get(line.kind, "")) for line in _lines(report)])
+    for line in _lines(report):
+        indent = " " * line.indent
+        for text in fold(line.text, indent, width, f"{indent}  ") or [""]:
+            yield text, styles.get(line.kind, {})
 
 
 def _lines(report: Report) -> Iterator[_Line]:
@@ -394,7 +398,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         yield _Line("known bug: none recognized", 2)
     for known in incident.defects:
         near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
-        yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
+        yield _Line(f"known bug: {known.title} {known.entry}{near}", 2)
 
 
 def who_has(holders: Sequence[Holder]) -> str:

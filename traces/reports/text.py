@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from highwater.traces.reports.observed import AT_LEAST, AT_MOST, EXACT
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEPT = 2
@@ -122,18 +118,3 @@ def fold(text: str, head: str, width: int | None, indent: str | None = None) -> 
         break_on_hyphens=False,
         break_long_words=False,
     )
-
-
-class Folded:
-    """Lines (text, indent, style) for a terminal, wrapped. Continuation lines have two more columns of indent."""
-
-    def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
-        self._lines = lines
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
-
-        width = min(options.max_width, WIDEST)
-        for text, indent, style in self._lines:
-            for line in fold(text, " " * indent, width, " " * (indent + 2)) or [""]:
-                yield Text(line, style, no_wrap=True, overflow="ignore", end="\n")

@@ -5,10 +5,10 @@ The module also has the rules about brokers' logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from highwater.invariants import statements
 from highwater.invariants.replication import observed
@@ -31,14 +31,12 @@ class RuleSet:
     rules: frozenset[str]
 
 
-def rule_set(
-    profile: str, switched: Mapping[str, bool] | None = None, also_on: Iterable[str] = ()
-) -> RuleSet:
-    """The rules of a profile and those in ``also_on``; ``switched`` overrides both.
+def rule_set(profile: str, switched: Mapping[str, bool] | None = None) -> RuleSet:
+    """The rules of a profile; ``switched`` overrides them.
 
     Raises ChoiceError for a profile or a rule that does not exist.
     """
-    return RuleSet(profile, rules_on(Controller, profile, dict.fromkeys(also_on, True), switched or {}))
+    return RuleSet(profile, rules_on(Controller, profile, switched or {}))
 
 
 METADATA_VERSION = "metadata.version"
@@ -47,60 +45,48 @@ OTHER_FEATURES = frozenset(
     {"kraft.version", "transaction.version", "group.version", "share.version", "streams.version"}
 )
 """Features that do not affect replicas and leaders."""
-SUPPOSED_VERSION = 23
+SUPPOSED_VERSION = 29
 """The assumed metadata.version of a log that does not record metadata.version."""
 ANY = 1 << 15
 """A number above every feature level."""
 
 Controllers = Mapping[int, Mapping[str, int]]
 """The highest feature levels that each controller has reported as supported, by controller id."""
-Profiles = tuple[tuple[str, tuple[str, ...]], ...]
-"""Names of profiles, each with additional rules that are on; the likeliest first."""
 
 
 @dataclass(frozen=True)
 class VersionRules:
-    """Feature levels, and the possible profiles at these levels.
+    """Feature levels, and the profile at these levels.
 
     - ``metadata``: levels of metadata.version.
     - ``elr``: levels of eligible.leader.replicas.version; None is a log without the feature.
-    - ``stands_in``: True if no profile covers these levels; ``profiles`` are then the closest ones.
+    - ``stands_in``: True if no profile covers these levels; ``profile`` is then the closest one.
     - ``code``: the highest levels that the modelled Kafka code supports. Newer code can decide differently.
     - ``by_code``: the entry applies only if every controller reports exactly the levels in ``code`` as supported.
     """
 
     metadata: range
     elr: tuple[int | None, ...]
-    profiles: Profiles
+    profile: str
     stands_in: bool = False
-    code: tuple[tuple[str, int], ...] = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
+    code: tuple[tuple[str, int], ...] = ((METADATA_VERSION, 29), (ELR_VERSION, 1))
     by_code: bool = False
 
 
-_CLEAN = ("clean_registration",)
-_4_2_CODE = ((METADATA_VERSION, 29), (ELR_VERSION, 1))
-_4_2: Profiles = (("kafka_4_2", ()),)
-_4_2_OFF: Profiles = (("kafka_4_2_elr_off", ()),)
-_ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
-_OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
-
+_BEFORE_ELR = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
 VERSIONS = (
     # Kafka 4.2.1 with lower feature levels: the levels decide only about ELR.
-    VersionRules(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
-    VersionRules(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
+    VersionRules(range(12, 29), (None, 0), "kafka_4_2_elr_off", by_code=True),
+    VersionRules(range(23, 29), (1,), "kafka_4_2", by_code=True),
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first version with an ELR.
-    VersionRules(range(12), (None, 0, 1), (("before_kip_841", ()),)),
-    VersionRules(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
-    # Before ELR had a feature, a setting that is not in the log enabled ELR.
-    VersionRules(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
+    VersionRules(range(12), (None, 0, 1), "before_kip_841", code=_BEFORE_ELR),
+    VersionRules(range(12, 23), (None, 0, 1), "before_kip_966", code=_BEFORE_ELR),
     # 4.2: the level of the ELR feature alone decides.
-    VersionRules(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
-    VersionRules(range(29, 30), (1,), _4_2, code=_4_2_CODE),
-    # 4.0: the broker's request shows a clean restart. No profile covers 4.0 or 4.1.
-    VersionRules(range(23, 26), (None, 0), _OFF, stands_in=True),
-    VersionRules(range(23, 26), (1,), _ON, stands_in=True),
-    VersionRules(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
-    VersionRules(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
+    VersionRules(range(29, 30), (None, 0), "kafka_4_2_elr_off"),
+    VersionRules(range(29, 30), (1,), "kafka_4_2"),
+    # No profile covers 4.0, 4.1 or versions after 4.2.
+    VersionRules(range(23, ANY), (None, 0), "kafka_4_2_elr_off", stands_in=True),
+    VersionRules(range(23, ANY), (1,), "kafka_4_2", stands_in=True),
 )
 """The first entry that matches both feature levels, and ``by_code``, applies. An ELR level above 1 is treated as 1."""
 _KNOWN = [version for version in VERSIONS if not version.stands_in]
@@ -116,24 +102,17 @@ RELEASES = {
 """Kafka's names of the newer levels of metadata.version."""
 
 
-def rule_sets(
+def rules_at(
     features: Mapping[str, int],
     profile: str | None = None,
     switched: Mapping[str, bool] | None = None,
     controllers: Controllers | None = None,
-) -> tuple[RuleSet, ...]:
-    """The possible sets of rules at these feature levels, the likeliest first.
+) -> RuleSet:
+    """The rules at these feature levels; ``profile`` and ``switched`` override them.
 
-    There can be several, because a log does not show everything. In old versions a setting outside the log enabled ELR,
-    and only some versions recognize a clean restart. ``profile`` and ``switched`` override the features. Raises
-    LanguageError for a profile or rule that does not exist.
+    Raises LanguageError for a profile or rule that does not exist.
     """
-    found: list[RuleSet] = []
-    for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
-        chosen = rule_set(name, switched, also_on)
-        if all(chosen.rules != known.rules for known in found):
-            found.append(chosen)
-    return tuple(found)
+    return rule_set(profile or _version(features, controllers or {}).profile, switched)
 
 
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
@@ -168,6 +147,11 @@ def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -
     return f"a feature that is not known: {others[0]}" if others else None
 
 
+def waits_for_controllers(features: Mapping[str, int], controllers: Controllers) -> bool:
+    """True if controllers that register later can show that a profile covers these features."""
+    return not controllers and _version(features, {0: dict(VersionRules.code)}).by_code
+
+
 def _named(level: int) -> str:
     return f"{level} ({RELEASES[level]})" if level in RELEASES else str(level)
 
@@ -185,89 +169,6 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
         return not version.by_code or (bool(codes) and all(code == version.code for code in codes))
 
     return next(version for version in VERSIONS if is_of(version))
-
-
-# --- the sets that explain a log ----------------------------------------------------------------------------
-
-
-class Narrowed(NamedTuple):
-    """A note that only some of the possible sets of rules explain a partition's changes up to ``offset``.
-
-    ``tags`` are indices of these sets in ``Agreement.versions[version]``. ``partition`` is empty for a broker's
-    registration.
-    """
-
-    version: int
-    offset: int
-    partition: str
-    tags: frozenset[int]
-    time: int
-
-
-class Disagreement(NamedTuple):
-    """The partition at which no set of rules explains all partitions so far.
-
-    ``at`` is the narrowing for this partition, ``this`` are the profiles that explain it. ``others`` are the profiles
-    that explain the earlier partitions, since the last disagreement or change of the features.
-    """
-
-    at: Narrowed
-    others: list[str]
-    this: list[str]
-
-
-class Agreement:
-    """Finds the sets of rules that explain all partitions of a log so far (the remaining sets).
-
-    ``versions`` has the possible sets of rules after each change of the features, the likeliest first.
-    """
-
-    def __init__(self, sets: tuple[RuleSet, ...]) -> None:
-        self.versions = [sets]
-        self._narrowed: list[Narrowed] = []
-        self._version = 0
-        self._left: Set[int] = frozenset(range(len(sets)))
-
-    @property
-    def sets(self) -> tuple[RuleSet, ...]:
-        """The possible sets of rules at the present feature levels."""
-        return self.versions[-1]
-
-    def renew(self, sets: tuple[RuleSet, ...]) -> None:
-        """Replace the possible sets of rules, after a change of the features."""
-        self.versions.append(sets)
-
-    def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
-        """Record that only the sets with the indices ``tags`` explain a partition."""
-        self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
-
-    def settle(self) -> Iterator[Disagreement]:
-        """Apply the recorded narrowings in the order of offsets; yield a Disagreement if no set of rules remains.
-
-        After a Disagreement, the narrowing's own sets are the remaining sets.
-        """
-        recorded, self._narrowed = self._narrowed, []
-        recorded.sort(key=lambda n: n[:3])
-        for said in recorded:
-            self._reach(said.version)
-            left = self._left & said.tags
-            if not left:
-                sets = self.versions[said.version]
-                yield Disagreement(said, _profiles(sets, self._left), _profiles(sets, said.tags))
-            self._left = left or said.tags
-
-    def chosen(self) -> RuleSet:
-        """The likeliest remaining set of rules, after all narrowings."""
-        self._reach(len(self.versions) - 1)
-        return self.sets[min(self._left)]
-
-    def _reach(self, version: int) -> None:
-        if version != self._version:
-            self._version, self._left = version, frozenset(range(len(self.versions[version])))
-
-
-def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
-    return [sets[tag].profile for tag in sorted(tags)]
 
 
 # --- rules about brokers' logs, on Python values -------------------------------------------------------------

@@ -96,10 +96,10 @@ class RunTrace:
     lines: Iterator[StepLine]
 
 
-def is_run_trace(first: Any) -> bool:
-    """True if ``first`` is the parsed first line of a trace in this format."""
-    meta = first.get("meta") if isinstance(first, dict) else None
-    return isinstance(meta, dict) and meta.get("format") == FORMAT
+def is_run_trace(head: bytes) -> bool:
+    """True if a file that begins with ``head`` is a trace in this format: its first line names the format."""
+    first = head.split(b"\n", 1)[0]
+    return first.lstrip().startswith(b"{") and f'"{FORMAT}"'.encode() in first
 
 
 def read_run(path: Path) -> RunTrace:

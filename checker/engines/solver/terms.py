@@ -7,7 +7,6 @@ proof for all epochs), and any int computed from one, is a mathematical integer.
 
 from __future__ import annotations
 
-import operator
 import signal
 import threading
 import time
@@ -22,7 +21,7 @@ from highwater.checker.base.memory import peak_memory
 from highwater.errors import HighwaterError
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.graph import BOOL, INT, OPERATIONS, Node
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant, Protocol
 from highwater.model.language.step_properties import StepProperty
@@ -53,13 +52,12 @@ class Numbers:
         self._kinds: dict[int, bool] = {}
 
     def is_integer(self, node: Node) -> bool:
-        """True if an int node becomes a mathematical integer: the node is wide, or computed from a wide node."""
+        """True if a node becomes a mathematical integer: an int that is wide, or computed from a wide int."""
+        if node.sort != INT:
+            return False
         known = self._kinds.get(node.id)
         if known is None:
-            known = is_wide(node.low, node.high) or (
-                node.op in ("add", "sub", "mul", "floordiv", "mod", "min", "max", "select")
-                and any(a.sort == INT and self.is_integer(a) for a in node.args)
-            )
+            known = is_wide(node.low, node.high) or any(map(self.is_integer, node.args))
             self._kinds[node.id] = known
         return known
 
@@ -156,12 +154,15 @@ class Translator:
             return self._constant(node)
         if node.op == "input":
             return self.inputs[node.value]
-        return _OPERATIONS[node.op](self, node, *node.args)
+        special = _SPECIAL.get(node.op)
+        if special is not None:
+            return special(self, node, *node.args)
+        return OPERATIONS[node.op].evaluate(*self._into(node, node.args))
 
     def _constant(self, node: Node) -> Term:
         if node.sort == BOOL:
             return z3.BoolVal(bool(node.value))
-        if node.sort == INT and self.numbers.is_integer(node):
+        if self.numbers.is_integer(node):
             return z3.IntVal(node.value)
         return z3.BitVecVal(node.value, bits_of(node.low, node.high))
 
@@ -181,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """A pair: True if the terms are signed; the terms of int nodes, all in one sort and width."""
+        """A pair: True if the terms are signed; the terms of ints or sets, all in one sort and width."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)
@@ -192,13 +193,13 @@ class Translator:
         """The terms of operands in the sort and width of the operation's result."""
         if result.sort == BOOL:
             return [self(n) for n in nodes]
-        if result.sort == INT and self.numbers.is_integer(result):
+        if self.numbers.is_integer(result):
             return [self._integer(n) for n in nodes]
         width = bits_of(result.low, result.high)
         return [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def is_value(self, node: Node, value: int) -> Term:
-        """The condition that an int node has this value."""
+        """The condition that an int or a set has this value."""
         if not node.low <= value <= node.high:
             return z3.BoolVal(False)
         term = self(node)
@@ -209,12 +210,9 @@ class Translator:
     def _eq(self, node: Node, a: Node, b: Node) -> Term:
         if a.sort == BOOL:
             return self(a) == self(b)
-        if a.sort == INT:
-            if b.is_const:
-                return self.is_value(a, b.value)
-            _, (x, y) = self._numbers(a, b)
-            return x == y
-        x, y = self._sets(a, b)
+        if b.is_const:
+            return self.is_value(a, b.value)
+        _, (x, y) = self._numbers(a, b)
         return x == y
 
     def _lt(self, node: Node, a: Node, b: Node) -> Term:
@@ -240,18 +238,6 @@ class Translator:
         by_zero = self.is_value(b, 0)
         return z3.If(by_zero, zero, quotient), z3.If(by_zero, zero, rest)
 
-    def _sets(self, *nodes: Node) -> list[Term]:
-        width = max(bits_of(0, n.high) for n in nodes)
-        return [_resize(self(n), width, False) for n in nodes]
-
-    def _intersection(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._sets(a, b)
-        return _resize(x & y, bits_of(0, node.high), False)
-
-    def _difference(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._sets(a, b)
-        return _resize(x & ~y, bits_of(0, node.high), False)
-
     def _singleton(self, node: Node, index: Node) -> Term:
         flags = [self.is_value(index, i) for i in range(bits_of(0, node.high))]
         bits = [z3.If(flag, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1)) for flag in reversed(flags)]
@@ -275,25 +261,21 @@ class Translator:
         return total
 
 
-_OPERATIONS: dict[str, Callable[..., Term]] = {
+_SPECIAL: dict[str, Callable[..., Term]] = {
     "not": lambda to, node, a: z3.Not(to(a)),
     "and": lambda to, node, a, b: z3.And(to(a), to(b)),
     "or": lambda to, node, a, b: z3.Or(to(a), to(b)),
-    "add": lambda to, node, *args: operator.add(*to._into(node, args)),
-    "sub": lambda to, node, *args: operator.sub(*to._into(node, args)),
-    "mul": lambda to, node, *args: operator.mul(*to._into(node, args)),
-    "union": lambda to, node, *args: operator.or_(*to._into(node, args)),
     "floordiv": lambda to, node, a, b: to._divided(node, a, b)[0],
     "mod": lambda to, node, a, b: to._divided(node, a, b)[1],
     "min": lambda to, node, a, b: z3.If(to._lt(node, a, b), *to._into(node, (a, b))),
     "max": lambda to, node, a, b: z3.If(to._lt(node, a, b), *to._into(node, (b, a))),
     "select": lambda to, node, condition, *either: z3.If(to(condition), *to._into(node, either)),
-    **{
-        name: getattr(Translator, f"_{name}")
-        for name in ("eq", "lt", "intersection", "difference", "singleton", "member", "count")
-    },
+    **{name: getattr(Translator, f"_{name}") for name in ("eq", "lt", "singleton", "member", "count")},
 }
-"""For each operation, the function that makes a node's term from the translator, the node and the node's arguments."""
+"""For an operation, the function that makes a node's term from the translator, the node and the node's arguments.
+
+Every other operation is that of Python, on the terms of the operands in the sort and width of the result.
+"""
 
 
 def _bit(term: Term, number: int) -> Term:

@@ -267,8 +267,7 @@ class Lockstep:
         ]
         type_ = self.model.protocol.state
         pairs = list(words.lines(type_, self.model.decode(self.states[0])))
-        longest = max(len(path) for path, _ in pairs)
-        lines += [f"  {path:{longest}}  {text}" for path, text in pairs]
+        lines += words.columns(pairs, "  ", None)
         return Mismatch("\n".join(lines), self.operations)
 
     def _reasons(

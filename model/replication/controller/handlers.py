@@ -1,7 +1,7 @@
 """The controller's handlers: each returns a request's checks in order, the record to append, and the answer's error.
 
-A handler is a pure function of the context and the request. Explorations call it in an action; the replay of recorded
-operations calls it on plain values. Requests about brokers are in ``registrations``.
+A handler is a pure function of the context and the request. Explorations call it in an action; replay calls it on plain
+values. Requests about brokers are in ``registrations``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ def altered(now: ControllerContext, request: StructValue) -> StructValue:
         now.election,
         isr=proposed_isr(now.t, request),
         leader_recovery_state=request.leader_recovery_state if ends_recovery else None,
-        reorders=request.reorders,
     )
     return partition_change(now, change)
 
@@ -433,32 +432,8 @@ def _assigned(now: ControllerContext, changes: Truth | bool) -> StructValue:
 # --- features and configuration -----------------------------------------------------------------------------
 
 
-UpgradeType = Enum("UpgradeType", "UPGRADE SAFE_DOWNGRADE UNSAFE_DOWNGRADE")
 Resource = Enum("Resource", "TOPIC CLUSTER BROKER")
 """The owner of a configuration: a topic, all brokers, or one broker."""
-
-
-def feature_checks(
-    t: ControllerTypes, current: Number, level: Number, upgrade: Number, supported: Truth | bool
-) -> Checks:
-    """584.1. The checks of a feature's new level.
-
-    ``upgrade`` is the type of change that the request names. ``supported`` is true if the controllers and every broker
-    support the new level.
-    """
-    checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
-    checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
-    checks.check(
-        "a lower level is requested as a downgrade",
-        (level >= current) | (upgrade != UpgradeType.UPGRADE),
-        wrong,
-    )
-    checks.check(
-        "a higher level is requested as an upgrade",
-        (level <= current) | (upgrade == UpgradeType.UPGRADE),
-        wrong,
-    )
-    return checks
 
 
 def min_isr_checks(

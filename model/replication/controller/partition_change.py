@@ -38,8 +38,7 @@ class RequestedChange:
     """The requested target of a partition change; fields that are None keep their value.
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
-    brokers that register after an unclean shutdown. ``assigns``: a replica gets another log directory. ``reorders``:
-    the members of the ISR get another order, which no rule reads, but which the record contains.
+    brokers that register after an unclean shutdown. ``assigns``: a replica gets another log directory.
     """
 
     election: Number = ElectionType.ONLINE
@@ -51,7 +50,6 @@ class RequestedChange:
     acceptable: SetValue | None = None
     unclean_shutdown: SetValue | None = None
     assigns: Truth | bool = False
-    reorders: Truth | bool = False
 
 
 def partition_change(now: ControllerContext, change: RequestedChange) -> StructValue:
@@ -89,9 +87,7 @@ def partition_change(now: ControllerContext, change: RequestedChange) -> StructV
 
     if not (t.on("eligible_leader_replicas") or t.on("elr_off_empties_elr")):
         elr = partition.elr
-    isr_written = writes_isr(
-        t, partition, isr_after, uncleanly | (isr_after != partition.isr) | change.reorders
-    )
+    isr_written = writes_isr(t, partition, isr_after, uncleanly | (isr_after != partition.isr))
     new_isr = where(isr_written, isr_after, partition.isr)
     leader_written = writes_leader(t, partition, elected, assigned, new_isr)
     state = recovery_state(t, partition, change.leader_recovery_state, uncleanly)

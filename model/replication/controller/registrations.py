@@ -13,11 +13,9 @@ from highwater.model.language import (
     ArrayValue,
     Checks,
     Number,
-    Option,
     SetValue,
     StructValue,
     Truth,
-    any_of,
     as_bool,
     cases,
     least,
@@ -169,22 +167,6 @@ def on_registration(
     return cases((same_incarnation, now.t.record.zero()), (clean, cleanly), otherwise=uncleanly)
 
 
-def on_heartbeat(
-    now: ControllerContext,
-    broker: Number,
-    current: Number,
-    next: Number,
-) -> StructValue:
-    """841.5, 966.5. The partition's record for a heartbeat that takes a broker from state ``current`` to ``next``.
-
-    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if both states are
-    equal.
-    """
-    leaving, unfencing = on_fencing(now, broker), on_unfencing(now, broker)
-    stays, comes_back = current == next, next == BrokerState.UNFENCED
-    return cases((stays, now.t.record.zero()), (comes_back, unfencing), otherwise=leaving)
-
-
 # --- the index of ELR members -------------------------------------------------------------------------------
 
 # The controller has an index from a broker to the partitions whose ELR it is in, here as a number of entries. When a
@@ -249,19 +231,6 @@ the broker.
 
 DIRECTORY_LOSS_BATCH = (IN_DIRECTORY, BROKER)
 """858.1. The records of a lost log directory, in order: its partitions, then the broker with its other directories."""
-
-FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
-"""Kafka 4.2. Requests to which the controller answers UNKNOWN_SERVER_ERROR if its decision throws. If any other
-decision throws, the controller resigns, and the next one starts from the metadata log.
-"""
-
-HEARTBEAT_BATCHES = {
-    "FENCED": FENCING_BATCH,
-    "SHUTDOWN_NOW": FENCING_BATCH,
-    "UNFENCED": UNFENCING_BATCH,
-    "CONTROLLED_SHUTDOWN": CONTROLLED_SHUTDOWN_BATCH,
-}
-"""841.5. The batch order of a heartbeat, by the state that the broker enters."""
 
 
 # --- registrations and sessions -------------------------------------------------------------------------------
@@ -333,98 +302,7 @@ def registration_after(
     return where(same_incarnation, registration, new)
 
 
-def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: Number) -> StructValue:
-    """A broker's session after it registered: the controller knows only the offset of the registration record.
-
-    The session starts with the registration or, with ``fenced_broker_has_session``, only with the first heartbeat.
-    """
-    contact = t.session.fields["last_contact_ms"]
-    assert isinstance(contact, Option)
-    begins = not t.on("fenced_broker_has_session")
-    return t.session(
-        last_contact_ms=contact.some(now_ms) if begins else contact.none(),
-        metadata_offset=None,
-        controlled_shutdown_offset=None,
-        registration_offset=record_offset,
-    )
-
-
-def session_after_failover(
-    t: ControllerTypes, registration: StructValue, session: StructValue, now_ms: Number
-) -> StructValue:
-    """A broker's session at a newly active controller, which knows the metadata log but no heartbeat.
-
-    An unfenced broker has the whole session timeout to send a heartbeat; a fenced broker has no session.
-    """
-    contact = session.last_contact_ms.type
-    return session.replace(
-        last_contact_ms=where(registration.fenced, contact.none(), contact.some(now_ms)),
-        metadata_offset=None,
-        controlled_shutdown_offset=None,
-    )
-
-
-def session_expired(
-    t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, broker: Number, clock: Clock
-) -> Truth:
-    """True if the periodic check fences this broker because its session is over.
-
-    The check fences one broker at a time: the one whose session ended first. With ``fenced_broker_has_session`` it can
-    be any whose session is over.
-    """
-
-    def over(b: Any) -> Truth:
-        contact = sessions[b].last_contact_ms
-        late = contact.is_some & is_over(contact.value, clock)
-        if t.on("fenced_broker_has_session"):
-            return registrations[b].registered & late
-        return registrations[b].registered & ~registrations[b].fenced & late
-
-    if t.on("fenced_broker_has_session"):
-        return over(broker)
-    mine = sessions[broker].last_contact_ms.value
-    longer = any_of(over(b) & (sessions[b].last_contact_ms.value < mine) for b in t.broker)
-    return over(broker) & ~longer
-
-
-def any_session_expired(
-    t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, clock: Clock
-) -> Truth:
-    """True if the periodic check has a broker to fence."""
-    return any_of(session_expired(t, registrations, sessions, b, clock) for b in t.broker)
-
-
-def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check fenced the broker: the time of the last contact is set to now.
-
-    With ``fenced_broker_has_session`` there is no last contact instead: the session has ended.
-    """
-    contact = session.last_contact_ms.type
-    over = t.on("fenced_broker_has_session")
-    return session.replace(
-        last_contact_ms=contact.none() if over else contact.some(now_ms),
-        metadata_offset=None,
-        controlled_shutdown_offset=None,
-    )
-
-
 # --- heartbeats -------------------------------------------------------------------------------------
-
-
-def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 631.2. The check of a heartbeat: its broker epoch is the registered one.
-
-    Otherwise a former incarnation's heartbeat would unfence the new incarnation before the new one has replayed its
-    registration.
-    """
-    checks = Checks(Error.NONE)
-    registration = registrations[request.broker]
-    checks.check(
-        "the broker epoch is the registered one",
-        registration.registered & (registration.epoch == request.broker_epoch),
-        Error.STALE_BROKER_EPOCH,
-    )
-    return checks
 
 
 def current_broker_state(registration: StructValue, session: StructValue) -> Number:
@@ -490,60 +368,3 @@ def lowest_active_offset(t: ControllerTypes, registrations: ArrayValue, sessions
         offset = where(counts, reported, MAX_LONG)
         lowest = offset if lowest is None else least(lowest, offset)
     return lowest
-
-
-def is_fenced_state(state: Number) -> Truth:
-    """True if a broker in this state is fenced: FENCED or SHUTDOWN_NOW."""
-    return (state == BrokerState.FENCED) | (state == BrokerState.SHUTDOWN_NOW)
-
-
-def changes_registration(registration: StructValue, current: Number, next: Number) -> Truth:
-    """True if a heartbeat that takes a broker from state ``current`` to ``next`` changes its registration."""
-    enters_shutdown = (next == BrokerState.CONTROLLED_SHUTDOWN) & ~registration.in_controlled_shutdown
-    return (next != current) & (is_fenced_state(next) | (next == BrokerState.UNFENCED) | enters_shutdown)
-
-
-def registration_after_heartbeat(registration: StructValue, current: Number, next: Number) -> StructValue:
-    """A broker's registration after a heartbeat. Only a restart ends a controlled shutdown; an unfencing does not."""
-    changed = registration.replace(
-        fenced=where(
-            is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)
-        ),
-        in_controlled_shutdown=registration.in_controlled_shutdown
-        | (next == BrokerState.CONTROLLED_SHUTDOWN),
-    )
-    return where(changes_registration(registration, current, next), changed, registration)
-
-
-def session_after_heartbeat(
-    session: StructValue,
-    request: StructValue,
-    next: Number,
-    changes: Truth,
-    now_ms: Number,
-    last_offset: Number,
-) -> StructValue:
-    """A broker's session after a heartbeat; ``last_offset`` is the end of the metadata log.
-
-    If the heartbeat changes the registration (``changes``), the controller forgets the broker's metadata offset.
-    """
-    option = session.metadata_offset.type
-    shutdown = session.controlled_shutdown_offset
-    enters = (next == BrokerState.CONTROLLED_SHUTDOWN) & shutdown.is_none
-    return session.replace(
-        last_contact_ms=session.last_contact_ms.type.some(now_ms),
-        metadata_offset=where(changes, option.none(), option.some(request.current_metadata_offset)),
-        controlled_shutdown_offset=where(
-            is_fenced_state(next), option.none(), where(enters, option.some(last_offset), shutdown)
-        ),
-    )
-
-
-def heartbeat_reply(session: StructValue, request: StructValue, next: Number) -> dict[str, Truth]:
-    """The fields of the heartbeat response."""
-    return {
-        "is_caught_up": is_caught_up(session, request),
-        "is_fenced": is_fenced_state(next),
-        "in_controlled_shutdown": next == BrokerState.CONTROLLED_SHUTDOWN,
-        "should_shut_down": next == BrokerState.SHUTDOWN_NOW,
-    }

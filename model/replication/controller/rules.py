@@ -280,14 +280,6 @@ PROFILES = {
         *(rule for rule in (*_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE) if rule not in _NOT_IN_THE_TEXT),
         "clean_election_picks_any", "unclean_election_picks_any", "unclean_recovery",
     ),
-    "kafka_trunk_2024_10": Profile.of(
-        "apache/kafka trunk of 2024-10-25 (1eb7644349), metadata.version 4.0-IV1 or later, ELR on",
-        *_BEFORE_KIP_966, "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty",
-        "last_known_leader", "last_known_leader_first",
-    ),
-    "kafka_trunk_2024_10_elr_off": Profile.of(
-        "the same with ELR off", *_BEFORE_KIP_966, "unclean_registration"
-    ),
     "before_kip_966": Profile.of("KIP-841 and KIP-903, no ELR, metadata.version 3.6 to 4.0-IV0", *_BEFORE_KIP_966),
     "before_kip_841": Profile.of(
         "neither KIP-841, KIP-903 nor ELR; metadata.version before 3.6",

@@ -173,8 +173,6 @@ class ControllerTypes:
             leader_epoch=Int(least, most.leader),
             partition_epoch=Int(least, most.partition),
             new_isr=self.proposed_isr,
-            # A recorded request can list the ISR's members in another order than the controller.
-            reorders=Only(Bool, not bounded),
             leader_recovery_state=LeaderRecoveryState,
         )
         # The active controller's memory of a broker's heartbeats; it is not in the metadata log.

@@ -17,23 +17,11 @@ from tests import recordings
 from tests.generation.batches import control_batch, encode_batch
 from tests.generation.control import decode_control
 
-CLUSTERS = recordings.folder("traces/kafka/clusters")
-NAMES = sorted(p.name for p in CLUSTERS.iterdir()) if CLUSTERS.is_dir() else []
 CLUSTERS_4_2 = recordings.folder("traces/kafka-4.2/clusters")
 NAMES_4_2 = sorted(p.name for p in CLUSTERS_4_2.iterdir()) if CLUSTERS_4_2.is_dir() else []
-RECORDED = [CLUSTERS / name for name in NAMES] + [CLUSTERS_4_2 / name for name in NAMES_4_2]
-"""The directories of all recorded clusters, those of 2024 first."""
 
-needs_clusters = recordings.needs("traces/kafka/clusters")
 needs_clusters_4_2 = recordings.needs("traces/kafka-4.2/clusters")
 
-
-def recorded_name(folder: Path) -> str:
-    """The test id of a recorded cluster: its name, with prefix ``4.2-`` for Kafka 4.2."""
-    return f"4.2-{folder.name}" if folder.parent == CLUSTERS_4_2 else folder.name
-
-
-BY_NAME = {recorded_name(folder): folder for folder in RECORDED}
 TIME = 1_700_000_000_000
 
 

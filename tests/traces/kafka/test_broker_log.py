@@ -39,7 +39,7 @@ from highwater.traces.kafka.broker_log import (
 from highwater.traces.reading import INT32, INT64, TraceError
 from tests.slow import all_but
 from tests.traces.broker_lines import ID, Made, members
-from tests.traces.kafka.made import BY_NAME, needs_clusters, needs_clusters_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
 PARTITION, STATE = "kafka.cluster.Partition", "state.change.logger"
 FETCHERS, REGISTERS = "kafka.server.ReplicaFetcherManager", "kafka.server.BrokerLifecycleManager"
@@ -311,16 +311,15 @@ WORDS = {
     InitialHwm: "Log loaded for partition",
     TopicConfigured: "Updating topic ",
 }
-QUICK = ("down-elr-unclean-210", "reassigns-noelr", "4.2-down-elr-unclean-210", "4.2-raft3-elr")
+QUICK = ("down-elr-unclean-210", "reassigns-elr", "raft3-elr")
 
 
-@needs_clusters
 @needs_clusters_4_2
 @pytest.mark.parametrize(
-    "name", all_but(QUICK, BY_NAME, "the other recorded clusters; the fast ones have every kind of line")
+    "name", all_but(QUICK, NAMES_4_2, "the other recorded clusters; the fast ones have every kind of line")
 )
 def test_every_recorded_line_of_a_kind_is_read(name: str) -> None:
-    paths = sorted(BY_NAME[name].glob("logs/node[0-9]/s*.log.gz"))
+    paths = sorted((CLUSTERS_4_2 / name).glob("logs/node[0-9]/s*.log.gz"))
     assert paths
     for path in paths:
         content = gzip.decompress(path.read_bytes())

@@ -10,17 +10,11 @@ import pytest
 
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import open_metadata_log, recognise
-from highwater.traces.kafka.values import control_type
-from tests.traces.kafka.made import (
-    CLUSTERS_4_2,
-    RECORDED,
-    dump_of,
-    needs_clusters,
-    recorded_name,
-)
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, dump_of, needs_clusters_4_2
 
-pytestmark = needs_clusters
-each_cluster = pytest.mark.parametrize("folder", RECORDED, ids=recorded_name)
+pytestmark = needs_clusters_4_2
+RECORDED = [CLUSTERS_4_2 / name for name in NAMES_4_2]
+each_cluster = pytest.mark.parametrize("folder", RECORDED, ids=NAMES_4_2)
 
 
 def files(folder: Path) -> list[tuple[Path, Path]]:
@@ -33,30 +27,20 @@ def files(folder: Path) -> list[tuple[Path, Path]]:
 @each_cluster
 def test_the_records_are_those_of_kafka_s_own_dump(folder: Path) -> None:
     """``dump_of`` prints what the reader finds, which is the whole text of the dump."""
-    shown = folder.parent == CLUSTERS_4_2
     for path, dump in files(folder):
         text = gzip.decompress(dump.read_bytes()).decode()
         name, head = text.splitlines()[:2]
-        made = dump_of(path.read_bytes(), head, name.removeprefix("Dumping "), shows_leader_change=shown)
+        made = dump_of(path.read_bytes(), head, name.removeprefix("Dumping "), shows_leader_change=True)
         assert made == text
 
 
-def comparable(batches: list[RecordBatch], shows_leader_change: bool) -> list[tuple[Any, ...]]:
-    """The batches as tuples without file positions. Without ``shows_leader_change``, leader changes have no value."""
-    return [
-        (
-            *b[1:6],
-            list(b.offsets),
-            [] if b.control and control_type(b.keys[0]) == 2 and not shows_leader_change else b.values,
-            list(b.keys),
-        )
-        for b in batches
-    ]
+def comparable(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
+    """The batches as tuples without file positions."""
+    return [(*b[1:6], list(b.offsets), b.values, list(b.keys)) for b in batches]
 
 
 @each_cluster
 def test_a_log_and_its_dump_are_the_same(folder: Path) -> None:
-    shown = folder.parent == CLUSTERS_4_2
     log, dump = open_metadata_log(folder / "__cluster_metadata-0"), open_metadata_log(folder)
     assert (log.kind, dump.kind) == ("metadata log", "metadata log dump")
     assert (log.start, dump.start) == (None, None)
@@ -66,14 +50,14 @@ def test_a_log_and_its_dump_are_the_same(folder: Path) -> None:
         for item in one.batches():
             assert len(item) == 2, item
             batches.append(item[1])
-        found.append(comparable(batches, shown))
+        found.append(comparable(batches))
         assert one.bytes_read == one.bytes_total > 0
         assert one.notes == []
     assert found[0] == found[1]
     assert len(log.snapshots) == len(dump.snapshots) == len(files(folder)) - 1
     for a, b in zip(log.snapshots, dump.snapshots, strict=True):
         assert (a.end_offset, a.epoch) == (b.end_offset, b.epoch)
-        assert comparable(list(a.batches()), shown) == comparable(list(b.batches()), shown)
+        assert comparable(list(a.batches())) == comparable(list(b.batches()))
 
 
 def test_files_are_recognised_by_content() -> None:

@@ -89,10 +89,10 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        self._beliefs: dict[tuple[frozenset[str], ...], BeliefStates] = {}
-        self._automata: dict[tuple[frozenset[str], ...], Automaton] = {}
+        self._beliefs: dict[frozenset[str], BeliefStates] = {}
+        self._automata: dict[frozenset[str], Automaton] = {}
 
-    def beliefs(self, rules: tuple[frozenset[str], ...]) -> BeliefStates:
+    def beliefs(self, rules: frozenset[str]) -> BeliefStates:
         """In the place of BeliefStates."""
         return self._beliefs.setdefault(rules, BeliefStates(rules))
 

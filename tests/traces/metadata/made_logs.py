@@ -46,11 +46,11 @@ def default(value: str | None, name: str = MIN_ISR, broker: str = "") -> bytes:
 
 
 def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
-    """Three active brokers, and the partitions t-0 and u-0 on all of them. ELR is on if it can be, and is not said.
+    """Three active brokers, and the partitions t-0 and u-0 on all of them. ELR is off unless its feature turns it on.
 
-    Where its feature turns it on, the setting of min ISR is the cluster's, and comes with the feature (K15).
+    The setting of min ISR is then the cluster's, and comes with the feature (K15).
     """
-    levels = features or ((records.METADATA, 25),)
+    levels = features or ((records.METADATA, 29),)
     is_turned_on = levels == ON
     values = [feature(name, level) for name, level in levels]
     if is_turned_on:

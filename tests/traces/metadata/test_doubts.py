@@ -17,9 +17,12 @@ from highwater.traces.reports.report import Report, summary
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
     ELR,
+    ON,
+    SHRUNK,
     UNCLEAN,
     beginning,
     change,
+    count,
     feature,
     loss,
     partition,
@@ -62,12 +65,13 @@ VERSION = "metadata.version"
         (((VERSION, 28),), f"{ELR} 0 with metadata.version 28 (4.2-IV0) has no profile"),
         (((VERSION, 30),), "metadata.version 30 (4.3-IV0)"),
         (((VERSION, 777),), "metadata.version 777 is newer"),
-        (((VERSION, 25), (ELR, 1)), f"{ELR} 1 with metadata.version 25 (4.0-IV3)"),
-        (((VERSION, 25), ("tiered.quorum.version", 1)), "a feature that is not known: tiered.quorum.version"),
-        *((((VERSION, level),), None) for level in (25, 23, 22, 11, 29)),
+        (((VERSION, 25), (ELR, 0)), f"{ELR} 0 with metadata.version 25 (4.0-IV3) has no profile"),
+        (((VERSION, 29), ("tiered.quorum.version", 1)), "a feature that is not known: tiered.quorum.version"),
+        *((((VERSION, level),), f"{ELR} 0 with metadata.version {level}") for level in (25, 23)),
+        *((((VERSION, level),), None) for level in (22, 11, 29)),
         (((VERSION, 29), (ELR, 0)), None),
         (((VERSION, 29), (ELR, 1)), None),
-        (((VERSION, 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)), None),
+        (((VERSION, 29), ("kraft.version", 1), ("share.version", 1), ("other", 0)), None),
     ],
 )
 def test_a_version_without_a_profile_is_a_doubt_about_everything(
@@ -148,18 +152,16 @@ def test_an_unreadable_change_in_a_batch_concerns_its_partition(tmp_path: Path) 
 
 def test_a_record_that_clears_elrs_without_a_rule_concerns_partitions_with_elr(tmp_path: Path) -> None:
     """The record cannot change a partition without an ELR."""
-    clear = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
-    elr = change(0, isr=[0], eligibleLeaderReplicas=[1])
-    report = replayed(tmp_path, clear, change(0, isr=[0, 1]), elr, clear, *loss("u"))
-    assert doubts(report) == [("no rule", START, ("t-0",))]
+    clear, on = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""}), beginning(*ON)
+    values = (*SHRUNK, feature(ELR, 0))
+    report = replayed(tmp_path, *values, clear, *loss("u"), start=on)
+    assert doubts(report) == [("no rule", count(on) + 3, ("t-0",))]
     assert marks(report)["u-0"] == {True}
     again: dict[str, Any] = UNCLEAN
-    report = replayed(tmp_path / "more", change(0, isr=[0, 1]), elr, clear, change(0, **again), *loss("u"))
+    report = replayed(tmp_path / "more", *values, clear, change(0, **again), *loss("u"), start=on)
     assert marks(report) == {"t-0": {False}, "u-0": {True}}
     other = encode("CLEAR_ELR_RECORD", 0, {"topicName": "u"})
-    assert doubts(replayed(tmp_path / "other", change(0, isr=[0, 1]), elr, other)) == [
-        ("no rule", START + 2, ())
-    ]
+    assert doubts(replayed(tmp_path / "other", *values, other, start=on)) == [("no rule", count(on) + 3, ())]
 
 
 # --- values ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from highwater.traces.reports.report import Report, Timeline
 from tests.generation import records, write_log
 from tests.slow import all_but
 from tests.traces.data_dumps import dump
-from tests.traces.kafka.made import BY_NAME, needs_clusters, needs_clusters_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import (
     TOPICS,
     beginning,
@@ -75,19 +75,18 @@ def check_same(log: Path) -> dict[str, Timeline]:
     return found
 
 
-@needs_clusters
 @needs_clusters_4_2
 @pytest.mark.parametrize(
-    "name", all_but(list(BY_NAME)[::4], BY_NAME, "the other recorded clusters; the fast ones have all causes")
+    "name", all_but(NAMES_4_2[::4], NAMES_4_2, "the other recorded clusters; the fast ones have all causes")
 )
 def test_the_timelines_of_recorded_clusters(name: str) -> None:
-    assert check_same(BY_NAME[name] / PARTITION)
+    assert check_same(CLUSTERS_4_2 / name / PARTITION)
 
 
 def test_the_timelines_of_a_generated_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=30, records=700, brokers=5, seed=1)
     before = check_same(tmp_path)
-    assert len(before) == 27, "of 36 partitions, nine are deleted"
+    assert len(before) == 30, "of 84 partitions, 54 are deleted"
     monkeypatch.setattr(histories, "LIMIT_CHANGES", 7)
     found = compact(tmp_path)
     assert found == {

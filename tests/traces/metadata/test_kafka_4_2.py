@@ -287,13 +287,10 @@ def test_a_removed_broker_returns_only_by_a_new_registration(tmp_path: Path) -> 
 
 
 def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
-    """With ELR off the controller keeps left-over ELRs (K9), but its snapshot may lack them.
-
-    Older logs may have ELR on or off: both sets of rules are carried until a record decides.
-    """
+    """With ELR off the controller keeps left-over ELRs (K9), but its snapshot may lack them."""
 
     def compared(levels: list[tuple[str, int]], *down: bytes, **elr: list[int]) -> list[set[str]]:
-        begun = beginning(*ON) if ON[0] in levels else beginning()
+        begun = beginning(*ON)
         log = [*begun, *SHRUNK, *down]
         found = decode(partition(0, isr=[0], partitionEpoch=2)).data | {"directories": [DIRECTORY] * 3} | elr
         changed = {partition(0): encode("PARTITION_RECORD", 2, found)}
@@ -305,10 +302,9 @@ def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
         assert report.figures["snapshots compared"] == 1
         return [set(candidate.differences) for u in report.unexplained for candidate in u.candidates]
 
-    down, off, old = feature(*OFF[1]), [ON[0]], [("metadata.version", 25)]
+    down, off = feature(*OFF[1]), [ON[0]]
     assert compared(off, down) == []
-    for levels, records in ((off, [down]), (list(ON), []), (old, [])):
+    for levels, records in ((off, [down]), (list(ON), [])):
         assert compared(levels, *records, eligibleLeaderReplicas=[1]) == []
         assert compared(levels, *records, eligibleLeaderReplicas=[2]) == [{"elr"}]
-    for levels in (list(ON), old):
-        assert compared(levels) == [{"elr"}]
+    assert compared(list(ON)) == [{"elr"}]

@@ -3,91 +3,28 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from highwater.traces.replay import replay as replay_input
 from tests.slow import all_but
-from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import report_on
 
-pytestmark = [needs_clusters, needs_clusters_4_2]
+pytestmark = needs_clusters_4_2
 
-PROFILES = {
-    CLUSTERS: ("before_kip_966", "kafka_trunk_2024_10"),
-    CLUSTERS_4_2: ("kafka_4_2_elr_off", "kafka_4_2"),
-}
-"""The profiles of the clusters of a version, with ELR off and on."""
+PROFILES = ("kafka_4_2_elr_off", "kafka_4_2")
+"""The profiles of the clusters with ELR off and on."""
 
 Found = set[tuple[int, str, str, bool]]
-
-FINDINGS_2024: dict[str, Found] = {
-    # ELR {1}, last known leader 0. Broker 1 comes back after kill -9 and registers: it leaves the ELR, which is then
-    # empty, and in the same change the last known leader 0 is elected (rule 3). It had come back uncleanly as well
-    # (offset 38 took it out of the ELR), so this is an unclean election, though the topic does not allow it. 0 has
-    # been unfenced since offset 40, so it can lead.
-    "down-elr-hard-021": {(55, "leader_elected_cleanly", "t1-0", True)},
-    # The same with 0 last: its own registration (record 56) makes 0, the last known leader, leader again by record 55,
-    # while it is fenced since 33 and registers fenced. KIP-966 has no such election, and B5 wants an active leader;
-    # docs/kafka-4.2.md, trunk-fenced-leader. The ISR is [0], so its only member is fenced, too, and it was put there.
-    "down-elr-hard-210": {
-        (55, "isr_members_are_eligible", "t1-0", True),
-        (55, "leader_elected_cleanly", "t1-0", True),
-        (55, "leader_is_active", "t1-0", True),
-    },
-    # The same after SIGTERM: this version takes every new incarnation for an unclean shutdown.
-    "down-elr-soft-120": {
-        (54, "isr_members_are_eligible", "t1-0", True),
-        (54, "leader_elected_cleanly", "t1-0", True),
-        (54, "leader_is_active", "t1-0", True),
-    },
-    # Unclean election is allowed, and 2, neither in the ISR nor in the ELR {0, 1}, is elected when it is unfenced.
-    "down-elr-unclean-210": {(40, "leader_elected_cleanly", "t1-0", True)},
-    # No ELR. The ISR shrinks to [0] while min ISR is 2, so only one broker holds what is committed. It is killed, comes
-    # back and leads again. That min ISR brokers hold everything, and that an ISR member that restarts still does,
-    # is promised by KIP-966 alone, so with ELR off nothing is broken here.
-    "down-noelr-210": set(),
-    # Again down to [0]; then 2 is elected uncleanly, which the topic allows, at the price of 79 of 399 acknowledged
-    # records (losscheck.json). As 0 does not lead again before it has followed 2, nothing is said of its log.
-    "down-noelr-unclean-210": {(39, "leader_elected_cleanly", "t1-0", True)},
-    # min.insync.replicas is lowered to 1, first of t1, with ISR [0] and ELR {1}, then of t2, with ISR [0] and ELR
-    # {1, 2}: the ELR stays (966.8 is not in that version), and the HWM goes on without its members.
-    "minisr-elr": {
-        (41, "elr_only_under_min_isr", "t1-0", True),
-        (41, "electable_completeness", "t1-0", True),
-        (44, "elr_only_under_min_isr", "t2-0", True),
-        (44, "electable_completeness", "t2-0", True),
-    },
-    # The same: t2 has ISR [3, 1] and ELR {0} when its min.insync.replicas is lowered.
-    "mixed-elr-1": {
-        (40, "elr_only_under_min_isr", "t2-0", True),
-        (40, "electable_completeness", "t2-0", True),
-    },
-    "mixed-elr-2": set(),
-    "pauses-elr": set(),
-    "pauses-noelr": set(),
-    # t1-1 is reduced to broker 2, and at 68 to brokers 0 and 1: those that went, which were in the ISR, come into the
-    # ELR, though they are no replicas any more (966.9 is not in that version). With fewer replicas than
-    # min.insync.replicas the effective min ISR is their number (966.2), which the ISR has: no ELR should be there.
-    "reassigns-elr": {
-        (offset, name, "t1-1", True)
-        for offset in (46, 68)
-        for name in ("elr_within_replicas", "elr_only_under_min_isr", "electable_completeness")
-    },
-    "reassigns-noelr": set(),
-    "restarts-elr": set(),
-    "restarts-noelr": set(),
-}
 
 # The members of ISR and ELR that a reassignment makes go come into the ELR, though they are no replicas any more; with
 # fewer replicas than min.insync.replicas their number is min ISR (966.2), which the ISR has: no ELR should be there.
 _REASSIGNED = ("elr_within_replicas", "elr_only_under_min_isr", "electable_completeness")
 
-FINDINGS_4_2: dict[str, Found] = {
+FINDINGS: dict[str, Found] = {
     # ELR [0], and 0 is the last known leader. 0 comes back after kill -9, and its registration takes it out of the ELR
-    # (90): no broker can be elected cleanly. It dies again before it is unfenced, and is not elected; in 2024 it was.
+    # (90): no broker can be elected cleanly. It dies again before it is unfenced, and is not elected.
     # An operator requests an unclean election, and 1 is elected (116), which a crash had taken out of the ELR.
     "deadleader-elr": {
         (90, "somebody_is_electable", "t1-0", True),
@@ -96,8 +33,8 @@ FINDINGS_4_2: dict[str, Found] = {
     # The registration of 1 empties the ELR, and in the same change the last known leader 0 is elected, which has come
     # back uncleanly, too (62 took it out of the ELR).
     "down-elr-hard-021": {(92, "leader_elected_cleanly", "t1-0", True)},
-    # The same with 0 last: its own registration empties the ELR. While it is fenced it is not elected, as it was in
-    # 2024, but when it is unfenced.
+    # The same with 0 last: its own registration empties the ELR. It is elected when it is unfenced, not
+    # while it is fenced.
     "down-elr-hard-120": {
         (98, "somebody_is_electable", "t1-0", True),
         (102, "leader_elected_cleanly", "t1-0", True),
@@ -113,7 +50,7 @@ FINDINGS_4_2: dict[str, Found] = {
     # ELR off: an ISR with one member breaks no property, although no other replica has all committed records.
     "down-noelr-210": set(),
     "minisr-broker-elr": set(),
-    # min.insync.replicas 2 → 1 clears the ELR (in 2024 this lost records), the lone leader 0 dies, and is then the
+    # min.insync.replicas 2 → 1 clears the ELR, the lone leader 0 dies, and is then the
     # only member of the ELR; its registration empties it. As last known leader it is elected all the same.
     "minisr-loss-elr": {
         (167, "somebody_is_electable", "t1-0", True),
@@ -163,28 +100,24 @@ LOST: dict[str, list[tuple[int, str]]] = {
 }
 """Records that a new leader lacked, by the brokers' logs."""
 
-FINDINGS = {CLUSTERS / name: found for name, found in FINDINGS_2024.items()} | {
-    CLUSTERS_4_2 / name: found for name, found in FINDINGS_4_2.items()
-}
-
 
 def test_every_cluster_is_in_the_table() -> None:
-    assert (sorted(FINDINGS_2024), sorted(FINDINGS_4_2)) == (SCENARIOS, NAMES_4_2)
+    assert sorted(FINDINGS) == NAMES_4_2
 
 
-@pytest.mark.parametrize("cluster", FINDINGS, ids=lambda path: "-".join(path.parts[-2:]))
-def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) -> None:
-    binary = cluster / "__cluster_metadata-0"
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_change_conforms_and_the_findings_are_in_the_table(name: str) -> None:
+    binary = CLUSTERS_4_2 / name / "__cluster_metadata-0"
     report = report_on(binary)
     assert (report.unexplained_count, report.unexplained) == (0, [])
     assert (report.doubts, report.unreliable_count, report.damage) == ([], 0, [])
-    assert report.profile == PROFILES[cluster.parent]["-noelr" not in cluster.name]
+    assert report.profile == PROFILES["-noelr" not in name]
     assert min(report.records, report.changes, report.partitions) > 0
     assert report.figures.get("snapshots compared", 0) == len(list(binary.glob("*.checkpoint")))
     assert report.skipped.get("NO_OP_RECORD"), "skipped records are counted"
     found = [(f.position["offset"], f.property, f.partition, f.certain) for f in report.findings]
     assert len(found) == sum(report.findings_count.values())
-    assert sorted(found) == sorted(FINDINGS[cluster])
+    assert sorted(found) == sorted(FINDINGS[name])
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,13 @@ def test_the_model_decides_what_the_same_incarnation_keeps(tmp_path: Path) -> No
 @pytest.mark.parametrize("moved", [True, False], ids=["the leader moves", "the leader stays"])
 def test_a_removed_broker_is_fenced_first_before_4_2(tmp_path: Path, moved: bool) -> None:
     brokers = [
-        made for b in (0, 1) for made in (registration(b, 2 * b), registration_change(b, 2 * b, fenced=-1))
+        made
+        for b in (0, 1)
+        for made in (registration(b, 1 + 2 * b), registration_change(b, 1 + 2 * b, fenced=-1))
     ]
-    topic, removed = records.topic("t", TOPICS["t"]), records.unregistration(0, 0)
+    topic, removed = records.topic("t", TOPICS["t"]), records.unregistration(0, 1)
     last = [*[change(0, isr=[1], leader=1)] * moved, removed]
     created = partition(0, replicas=[0, 1], isr=[0, 1])
-    report = replayed(tmp_path, *brokers, topic, created, last, start=[])
+    report = replayed(tmp_path, *brokers, topic, created, last, start=[records.feature(records.METADATA, 22)])
     found = [(entry.partition, entry.candidates[0].action) for entry in report.unexplained]
     assert found == ([] if moved else [("t-0", "fence")])

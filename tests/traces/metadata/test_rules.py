@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.rules.profiles import Agreement, RuleSet
 from tests.generation import records
 from tests.traces.metadata.made_logs import (
     ELR,
@@ -45,41 +44,6 @@ def outcome(
     begun = beginning(*ON) if start is None else start
     report = replayed(folder, *values, start=begun)
     return unexplained(report, count(begun)), [doubt.kind for doubt in report.doubts], report.profile
-
-
-# --- agreement of partitions ---------------------------------------------------------------------------------
-
-SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")
-
-
-@pytest.mark.parametrize(
-    ("tags", "profile", "disagreements"),
-    [
-        ([], "a", []),
-        ([{1, 2}], "b", []),
-        ([{1, 2}, {0, 2}], "c", []),
-        ([{0, 1}, {1, 2}, {2}], "c", [(["b"], ["c"])]),
-        ([{0, 1}, {1, 2}, {0, 1}], "b", []),
-    ],
-)
-def test_the_first_set_of_rules_that_explains_all_partitions_is_chosen(
-    tags: list[set[int]], profile: str, disagreements: list[Any]
-) -> None:
-    """A set that is ruled out stays ruled out."""
-    agreement = Agreement(SETS)
-    for offset, these in enumerate(tags):
-        agreement.narrow(offset, f"t-{offset}", frozenset(these), 0)
-    found = [(d.others, d.this) for d in agreement.settle()]
-    assert (agreement.chosen().profile, found) == (profile, disagreements)
-
-
-def test_other_sets_of_rules_are_narrowed_afresh() -> None:
-    agreement = Agreement(SETS)
-    agreement.narrow(1, "t-0", frozenset({2}), 0)
-    agreement.renew(SETS[:2])
-    agreement.narrow(2, "t-0", frozenset({1}), 0)
-    assert list(agreement.settle()) == []
-    assert agreement.chosen().profile == "b"
 
 
 # --- levels of features in mid-log ---------------------------------------------------------------------------
@@ -213,11 +177,12 @@ def test_new_code_decides_by_its_rules_before_the_features_are_upgraded(tmp_path
 @pytest.mark.parametrize(
     ("values", "is_newer"),
     [
-        ([feature("metadata.version", 24), controller(1, 25, 0)], False),
-        ([feature("metadata.version", 24), controller(1, 25, 0), controller(2, 26, 0)], True),
-        ([feature("metadata.version", 24), controller(1, 24, 1)], True),
+        ([feature("metadata.version", 22), controller(1, 25, 0)], False),
+        ([feature("metadata.version", 22), controller(1, 25, 0), controller(2, 26, 0)], True),
+        ([feature("metadata.version", 22), controller(1, 24, 1)], True),
+        ([feature("metadata.version", 24), controller(1, 25, 0)], True),
         ([controller(1, 25, 0)], False),
-        ([controller(1, 29, 0)], True),
+        ([controller(1, 29, 0)], False),
         ([*beginning(("metadata.version", 25), (ELR, 1)), controller(100, 30, 1)], True),
         ([*beginning(("metadata.version", 11)), *NEW_CODE], True),
     ],
@@ -225,6 +190,6 @@ def test_new_code_decides_by_its_rules_before_the_features_are_upgraded(tmp_path
 def test_a_controller_newer_than_the_profiles_of_its_level_is_doubted(
     tmp_path: Path, values: list[bytes], is_newer: bool
 ) -> None:
-    """At a level of 2024 the known code supports metadata.version up to 25 and no ELR."""
+    """Below 4.0-IV1 the known code supports metadata.version up to 25 and no ELR."""
     report = replayed(tmp_path, start=values)
     assert [doubt.kind for doubt in report.doubts] == ["newer version"] * is_newer

@@ -12,8 +12,10 @@ from tests.generation import records
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import TOPICS, beginning, image, registration, replayed
 
-FEATURES = (("metadata.version", 25), ("group.version", 1))
-SUPPORTED, MORE = (records.supported({"metadata.version": (1, level)}) for level in (25, 99))
+FEATURES = (("metadata.version", 29), ("group.version", 1))
+SUPPORTED, MORE = (
+    records.supported({"metadata.version": (1, level), "group.version": (0, 1)}) for level in (29, 99)
+)
 LOG = [registration(2, 6, features=SUPPORTED) if v == registration(2, 6) else v for v in beginning(*FEATURES)]
 FieldsByPartition = list[tuple[str | None, set[str]]]
 

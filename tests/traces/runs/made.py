@@ -58,6 +58,19 @@ def counterexample_of(scenario: str, whole: bool = False) -> Lines:
     return lines_of_run(scenario, violation.initial, violation.path, whole)
 
 
+def good_run() -> Lines:
+    """A run of 12 lines after the first one."""
+    return walk_of("truncation/kip-101", depth=12)
+
+
+def bad_run() -> Lines:
+    """The lines of ``good_run``, of which the last does not conform."""
+    lines = good_run()
+    assert (lines[-1]["action"], lines[-1]["step"]) == ("follower_fetch", 11)
+    lines[-1]["changes"]["next_record_id"] = 0
+    return lines
+
+
 def write(path: Path, lines: Lines) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 import highwater.traces.runs as runs
 from highwater.model.language.errors import LanguageError
+from highwater.traces import reading
 from highwater.traces.reading import TraceError
 from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
-from tests.traces.recorded import another, fields_of, get, put
+from tests.traces.json_changes import another, fields_of, get, put
 from tests.traces.runs.made import walk_of, write
 
 LINES = walk_of("truncation/kip-101", depth=8)
@@ -51,7 +52,7 @@ def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
 
 
 WRONG = [
-    (0, "meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
+    (0, "meta/format", "another-1", "meta.format", "is none of highwater-trace-1"),
     (0, "meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; known: promise, quorum, replication"),
     (0, "meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
     (0, "meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),
@@ -160,13 +161,26 @@ def test_a_compressed_trace(tmp_path: Path) -> None:
     text = "".join(json.dumps(line) + "\n" for line in LINES)
     (tmp_path / "run.gz").write_bytes(gzip.compress(text.encode()))
     assert replay_run(tmp_path / "run.gz").explained
+    (tmp_path / "run.gz").write_bytes(gzip.compress(text[:99].encode()) + gzip.compress(text[99:].encode()))
+    assert replay_run(tmp_path / "run.gz").operations == len(LINES) - 1, "two members make one file"
+
+
+def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "run", LINES)
+    monkeypatch.setattr(reading, "MAX_BYTES", 1000)
+    with pytest.raises(TraceError, match="more than 1000 bytes"):
+        replay_run(path)
+    path.write_bytes(gzip.compress(b'{"meta": "' + b"x" * (reading.MAX_LINE + 10) + b'"}\n'))
+    monkeypatch.setattr(reading, "MAX_BYTES", 1 << 30)
+    with pytest.raises(TraceError, match="longer than"):
+        replay_run(path)
 
 
 def test_the_format_is_known_by_the_first_line() -> None:
-    assert is_run_trace(LINES[0])
-    oracle = {"meta": {"format": "controller-oracle-1"}}
-    others: tuple[Any, ...] = (None, [], {}, {"meta": None}, {"meta": []}, oracle, LINES[1])
-    assert not any(map(is_run_trace, others))
+    assert is_run_trace(json.dumps(LINES[0]).encode()[:-1])
+    other = {"meta": {"format": "another-1"}}
+    others: tuple[Any, ...] = (None, [], {}, {"meta": None}, other, LINES[1], ["highwater-trace-1"])
+    assert not any(is_run_trace(json.dumps(line).encode()) for line in others)
 
 
 # --- random input -----------------------------------------------------------------------------------------

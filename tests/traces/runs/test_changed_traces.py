@@ -11,7 +11,7 @@ import pytest
 
 from highwater.traces.reading import TraceError
 from tests.slow import WHOLE, slow
-from tests.traces.recorded import another, fields_of, get, put
+from tests.traces.json_changes import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
 SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")

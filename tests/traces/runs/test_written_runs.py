@@ -53,7 +53,7 @@ def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario: str, whole: 
     assert explained(report)
     assert report.operations == len(lines) - 1 > 10
     assert report.figures == {"most_states": 1}
-    assert [is_run_trace(line) for line in lines] == [True] + [False] * (len(lines) - 1)
+    assert [is_run_trace(json.dumps(line).encode()) for line in lines] == [True] + [False] * (len(lines) - 1)
     kinds = ["first"] + ["line"] * (len(lines) - 1)
     wrong = [problems(line, SCHEMA["$defs"][kind], SCHEMA) for kind, line in zip(kinds, lines, strict=True)]
     assert not any(wrong)

@@ -11,14 +11,18 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
-from tests.traces.clusters import CLUSTERS, broker_logs, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.watermarks.scenes import BACK, BEHIND, ELECTABLE, JOINED, LOST, UNDER
 
-pytestmark = needs_clusters
+pytestmark = needs_clusters_4_2
+
+
+def broker_logs(scenario: str) -> list[Path]:
+    return sorted((CLUSTERS_4_2 / scenario / "logs").glob("node[0-9]/s*.log.gz"))
 
 
 def findings(scenario: str, paths: Sequence[Path]) -> list[Finding]:
-    return replay(CLUSTERS / scenario / "__cluster_metadata-0", broker_logs=list(paths)).findings
+    return replay(CLUSTERS_4_2 / scenario / "__cluster_metadata-0", broker_logs=list(paths)).findings
 
 
 def test_the_order_of_files_does_not_matter() -> None:

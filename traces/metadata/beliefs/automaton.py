@@ -15,6 +15,7 @@ from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from highwater.invariants.replication.observed import CONDITIONS
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs import updates
@@ -27,7 +28,6 @@ from highwater.traces.metadata.beliefs.belief_states import (
     CannotFollow,
     Span,
     Symbol,
-    Tagged,
     Transition,
     Word,
     candidate,
@@ -107,13 +107,12 @@ class Automaton:
         self,
         state: PartitionState,
         settings: TopicSettings,
-        tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
     ) -> tuple[BeliefState, Binding]:
         """The belief state and the binding of a partition with this recorded state and these possible settings.
 
-        ``tags`` are the possible sets of rules (None: all), ``offline`` the replicas in offline log directories.
-        Raises CannotFollow if no state of the model has this recorded state.
+        ``offline`` are the replicas in offline log directories. Raises CannotFollow if no state of the model has this
+        recorded state.
         """
         observed, brokers = in_slots(state)
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
@@ -123,12 +122,11 @@ class Automaton:
             settings.min_isr,
             settings.unclean,
             settings.first,
-            tags,
         )
         return belief, self.binding(brokers)
 
     def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
-        """A belief state of the automaton ``before``, adapted to this automaton. All sets of rules are possible again.
+        """A belief state of the automaton ``before``, adapted to this automaton.
 
         ``offline`` are the slots of replicas in offline log directories, if the rules depend on directories.
         """
@@ -286,7 +284,7 @@ class _Boundary:
     """
 
     slots: int
-    states: frozenset[Tagged]
+    states: frozenset[Scalars]
     observed: Observed
     brokers: Brokers
     causes: set[str]
@@ -378,7 +376,7 @@ class Explanation:
                 return self._by_another(here, observation, record)
             return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
         belief, brokers, possible = self._evidence(here, observation, record, records)
-        states: set[Tagged] = set()
+        states: set[Scalars] = set()
         causes: set[str] = set()
         for evidence in possible:
             found, names = updated(self.beliefs, belief, evidence)
@@ -480,14 +478,7 @@ class Explanation:
         )
         if isinstance(observation, TopicSettings):
             min_isr, unclean, first = list(observation.min_isr), list(observation.unclean), observation.first
-        adopted = self.beliefs.initial(
-            after.settled(),
-            flags,
-            min_isr,
-            unclean,
-            first,
-            {tag for tag, _ in belief.states},
-        )
+        adopted = self.beliefs.initial(after.settled(), flags, min_isr, unclean, first)
         boundary = self._in_order(adopted, brokers, after, set(), set())
         boundary.before = self._states_before(here)
         boundary.candidates = tuple(candidates[:LIMIT_CANDIDATES])
@@ -496,8 +487,8 @@ class Explanation:
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
         """A few of the possible states before the observation, in readable form."""
         found = []
-        for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
-            plain = self.beliefs.actions(tag, here.slots).decode(scalars)
+        for scalars in sorted(here.states)[:LIMIT_STATES]:
+            plain = self.beliefs.actions(here.slots).decode(scalars)
             found.append(
                 {
                     "partition": with_brokers(here.observed, here.brokers).to_json(),

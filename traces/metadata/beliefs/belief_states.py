@@ -1,8 +1,8 @@
 """Belief states of partitions: sets of model states, the transitions between them, and the brokers of their slots.
 
 Brokers are slots here, so partitions that differ only in the ids of their brokers share belief states. Epochs are
-relative (``evidence``). If the log does not say which set of rules was in force, a belief state holds the model states
-of each possible set. ``BeliefStates`` makes all belief states of one replay, and converts them to other slots or rules.
+relative (``evidence``). ``BeliefStates`` makes all belief states under one set of rules, and converts them to other
+slots or rules.
 """
 
 from __future__ import annotations
@@ -202,31 +202,29 @@ _RECORDED = {
 
 # --- transitions -----------------------------------------------------------------------------------------
 
-Tagged = tuple[int, Scalars]
-"""A model state, and the number of the set of rules under which it was reached."""
-Update = tuple[frozenset[Tagged], frozenset[str]]
+Update = tuple[frozenset[Scalars], frozenset[str]]
 """The model states after evidence, and the names of the actions that lead there."""
 Word = Symbol | tuple[Symbol | None, ...] | None
 """The lookup key of a transition: the symbol of one observation, or those of several in their order."""
 
 
 class BeliefState:
-    """A set of tagged model states that share the observed partition and the registrations.
+    """A set of model states that share the observed partition and the registrations.
 
-    ``violated`` names the properties that hold in no state, ``doubtful`` those that hold in some states only. ``tags``
-    are the numbers of the sets of rules that explain the partition so far. ``is_indexed_astray``: the controller's
-    index of ELR members may have surplus or missing entries. ``transitions`` and ``updates`` are caches.
+    ``violated`` names the properties that hold in no state, ``doubtful`` those that hold in some states only.
+    ``is_indexed_astray``: the controller's index of ELR members may have surplus or missing entries. ``transitions``
+    and ``updates`` are caches.
     """
 
     __slots__ = (
-        "doubtful", "is_indexed_astray", "leaderless", "observed", "slots", "states", "tags", "transitions",
-        "under_min_isr", "updates", "violated",
+        "doubtful", "is_indexed_astray", "leaderless", "observed", "slots", "states", "transitions", "under_min_isr",
+        "updates", "violated",
     )  # fmt: skip
 
     def __init__(
         self,
         slots: int,
-        states: frozenset[Tagged],
+        states: frozenset[Scalars],
         observed: Observed,
         violated: frozenset[str],
         doubtful: frozenset[str],
@@ -235,7 +233,6 @@ class BeliefState:
         self.slots, self.states, self.observed = slots, states, observed
         self.is_indexed_astray = is_indexed_astray
         self.violated, self.doubtful = violated, doubtful
-        self.tags = frozenset(tag for tag, _ in states)
         self.under_min_isr, self.leaderless = "has_min_isr" in violated, "has_leader" in violated
         self.transitions: dict[Word, Transition] = {}
         self.updates: dict[Evidence, Update] = {}
@@ -288,7 +285,6 @@ class Transition:
             and all(not s.findings and s.candidates is None for s in spans)
             # If an ELR member becomes a replica again, the slots stay and the replicas change.
             and len(before.observed.replicas) == len(after.observed.replicas)
-            and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
         )
         self.is_timed = (before.under_min_isr, before.leaderless) != (after.under_min_isr, after.leaderless)
@@ -301,31 +297,24 @@ class Transition:
 
 # --- belief states ---------------------------------------------------------------------------------------
 
-Rules = frozenset[str]
-
 
 class BeliefStates:
-    """Creates belief states, one object for each content. ``rules`` are the possible sets of rules."""
+    """Creates belief states under a set of rules, one object for each content."""
 
-    def __init__(self, rules: tuple[Rules, ...]) -> None:
+    def __init__(self, rules: frozenset[str]) -> None:
         self.rules = rules
-        self._common = frozenset.intersection(*rules)
-        self._interned: dict[tuple[int, frozenset[Tagged]], BeliefState] = {}
+        self._interned: dict[tuple[int, frozenset[Scalars]], BeliefState] = {}
         self._initial: dict[Any, BeliefState] = {}
         self._derived: dict[tuple[BeliefState, Any], BeliefState] = {}
         self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
-    def actions(self, tag: int, slots: int) -> ControllerStepper:
-        """The controller's actions under the set of rules with the number ``tag``."""
-        return controller_stepper(slots, self.rules[tag])
-
-    def has_rule(self, name: str) -> bool:
-        """True if every set of rules has this rule."""
-        return name in self._common
+    def actions(self, slots: int) -> ControllerStepper:
+        """The controller's actions for this number of brokers."""
+        return controller_stepper(slots, self.rules)
 
     def has_action(self, name: str) -> bool:
-        """True if every set of rules has this action."""
-        return all(self.actions(tag, 1).has(name) for tag in range(len(self.rules)))
+        """True if the rules have this action."""
+        return self.actions(1).has(name)
 
     # --- making beliefs -----------------------------------------------------------------------------
 
@@ -336,15 +325,13 @@ class BeliefStates:
         min_isr: Iterable[int],
         unclean: Iterable[bool],
         first: int,
-        tags: Iterable[int] | None = None,
     ) -> BeliefState:
-        """The belief state of a partition: a model state for each possible combination of settings and sets of rules.
+        """The belief state of a partition: a model state for each possible combination of settings.
 
-        ``flags`` are those of the slots' brokers, and ``first`` is as in ``TopicSettings``. ``tags`` are the possible
-        sets of rules, None for all. Members of the ISR and ELR are assumed to hold every committed record.
+        ``flags`` are those of the slots' brokers, and ``first`` is as in ``TopicSettings``. Members of the ISR and ELR
+        are assumed to hold every committed record.
         """
-        tags = tuple(range(len(self.rules)) if tags is None else sorted(tags))
-        key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first, tags)
+        key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first)
         if key not in self._initial:
             self._initial[key] = self._begin(*key)
         return self._initial[key]
@@ -356,46 +343,40 @@ class BeliefStates:
         min_isr: tuple[int, ...],
         unclean: tuple[bool, ...],
         first: int,
-        tags: tuple[int, ...],
     ) -> BeliefState:
         registrations = [f.to_plain() for f in flags]
         slots = len(registrations)
         states = set()
-        for tag in tags:
-            actions = self.actions(tag, slots)
-            for setting in min_isr:
-                for allowed in unclean:
-                    plain = {
-                        "registrations": registrations,
-                        "partition": self._partition(observed, tag),
-                        "min_insync_replicas": held(setting),
-                        "unclean_election": allowed,
-                        "first_partition_replicas": first,
-                        "complete": sorted({*observed.isr, *observed.elr}),
-                        "diminished": True,
-                    }
-                    states.add((tag, actions.encode(plain)))
+        for setting in min_isr:
+            for allowed in unclean:
+                plain = {
+                    "registrations": registrations,
+                    "partition": self._partition(observed),
+                    "min_insync_replicas": held(setting),
+                    "unclean_election": allowed,
+                    "first_partition_replicas": first,
+                    "complete": sorted({*observed.isr, *observed.elr}),
+                    "diminished": True,
+                }
+                states.add(self.actions(slots).encode(plain))
         return self.belief(slots, frozenset(states), observed)
 
-    def _partition(self, observed: Observed, tag: int) -> dict[str, Any]:
-        """The observed partition as plain fields of the model's state.
-
-        ``tag`` is the number of a set of rules, which determines how LastKnownElr is read.
-        """
-        return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known_elr) == 1)
+    def _partition(self, observed: Observed) -> dict[str, Any]:
+        """The observed partition as plain fields of the model's state; the rules determine how LastKnownElr is read."""
+        return observed.to_plain("last_known_leader" in self.rules and len(observed.last_known_elr) == 1)
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
         """The partition that the controller creates with these replicas, whose brokers have these flags."""
         key = (replicas, tuple(flags))
         if key not in self._created:
             registrations = [f.to_plain() for f in key[1]]
-            new = decisions(len(registrations), self.rules[0]).new_partition(
+            new = decisions(len(registrations), self.rules).new_partition(
                 replicas=list(replicas), registrations=registrations
             )
             self._created[key] = Observed.of(new)
         return self._created[key]
 
-    def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> BeliefState:
+    def belief(self, slots: int, states: frozenset[Scalars], observed: Observed) -> BeliefState:
         """The belief state with these states and the observed partition that they share.
 
         Equal states give the same object.
@@ -403,16 +384,17 @@ class BeliefStates:
         key = (slots, states)
         if key not in self._interned:
             observed = observed.settled()
-            found = [self.actions(tag, slots).violated(state) for tag, state in states]
+            actions = self.actions(slots)
+            found = [actions.violated(state) for state in states]
             violated = frozenset.intersection(*found) if found else frozenset()
             doubtful = frozenset(chain.from_iterable(found)) - violated
-            astray = any(self._goes_astray(tag, slots, state, observed) for tag, state in states)
+            astray = any(
+                number != (slot in observed.elr)
+                for state in states
+                for slot, number in enumerate(actions.entries(state))
+            )
             self._interned[key] = BeliefState(slots, states, observed, violated, doubtful, astray)
         return self._interned[key]
-
-    def _goes_astray(self, tag: int, slots: int, state: Scalars, observed: Observed) -> bool:
-        entries = self.actions(tag, slots).entries(state)
-        return any(number != (slot in observed.elr) for slot, number in enumerate(entries))
 
     def derived(self, belief: BeliefState, by: Any, make: Callable[[], BeliefState]) -> BeliefState:
         """The belief state that ``make`` computes from ``belief``; cached under the key (``belief``, ``by``)."""
@@ -436,21 +418,18 @@ class BeliefStates:
     # --- other rules ----------------------------------------------------------------------------------
 
     def adopted(self, belief: BeliefState, before: BeliefStates, offline: Slots) -> BeliefState:
-        """A belief state of ``before``, converted to these rules. Each of these sets of rules is possible again.
+        """A belief state of ``before``, converted to these rules.
 
         ``offline`` are the replicas in offline log directories, if the rules depend on directories.
         """
         states, observed = set(), replace(belief.observed, offline=offline)
-        for tag, state in belief.states:
-            old = before.actions(tag, belief.slots)
-            for new in range(len(self.rules)):
-                actions = self.actions(new, belief.slots)
-                if actions.paths == old.paths and observed == belief.observed:
-                    states.add((new, state))
-                    continue
-                plain = old.decode(state)
-                plain["partition"] = self._partition(observed, new)
-                states.add((new, actions.encode(plain)))
+        old, new = before.actions(belief.slots), self.actions(belief.slots)
+        if new.paths == old.paths and observed == belief.observed:
+            return self.belief(belief.slots, belief.states, observed)
+        for state in belief.states:
+            plain = old.decode(state)
+            plain["partition"] = self._partition(observed)
+            states.add(new.encode(plain))
         return self.belief(belief.slots, frozenset(states), observed)
 
     # --- other slots ----------------------------------------------------------------------------------
@@ -463,12 +442,12 @@ class BeliefStates:
     def _widened(self, belief: BeliefState, more: list[dict[str, Any]]) -> BeliefState:
         slots = belief.slots + len(more)
         states = set()
-        for tag, state in belief.states:
-            plain = self.actions(tag, belief.slots).decode(state)
+        for state in belief.states:
+            plain = self.actions(belief.slots).decode(state)
             plain["registrations"] = [*plain["registrations"], *more]
             if "elr_entries" in plain:
                 plain["elr_entries"] = [*plain["elr_entries"], *(0 for _ in more)]
-            states.add((tag, self.actions(tag, slots).encode(plain)))
+            states.add(self.actions(slots).encode(plain))
         return self.belief(slots, frozenset(states), belief.observed)
 
     def renumbered(self, belief: BeliefState, order: Slots) -> BeliefState:
@@ -480,24 +459,24 @@ class BeliefStates:
     def _renumbered(self, belief: BeliefState, order: Slots) -> BeliefState:
         new = {slot: position for position, slot in enumerate(order)}
         observed = belief.observed.renamed(new)
-        states = set()
-        for tag, state in belief.states:
-            before, after = self.actions(tag, belief.slots), self.actions(tag, len(order))
-            states.add((tag, after.renumbered(before, state, order, self._partition(observed, tag))))
-        return self.belief(len(order), frozenset(states), observed)
+        before, after, partition = (
+            self.actions(belief.slots),
+            self.actions(len(order)),
+            self._partition(observed),
+        )
+        states = frozenset(after.renumbered(before, state, order, partition) for state in belief.states)
+        return self.belief(len(order), states, observed)
 
     # --- contents of a belief ---------------------------------------------------------------------------
 
     def values(self, belief: BeliefState, name: str) -> set[Any]:
         """The values that a state variable has in the states of a belief state."""
-        return {
-            _hashable(self.actions(tag, belief.slots).decode(state)[name]) for tag, state in belief.states
-        }
+        return {_hashable(self.actions(belief.slots).decode(state)[name]) for state in belief.states}
 
     def flags(self, belief: BeliefState) -> list[Flags]:
         """The registration flags of each slot's broker, which all states share."""
-        tag, state = next(iter(belief.states))
-        return [Flags.of(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
+        state = next(iter(belief.states))
+        return [Flags.of(r) for r in self.actions(belief.slots).decode(state)["registrations"]]
 
 
 def _hashable(value: Any) -> Any:

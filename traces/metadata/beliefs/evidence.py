@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
 from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
-from highwater.model.language.function import encoder
 from highwater.model.language.initial import Scalars
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
@@ -90,9 +89,7 @@ class ControllerStepper(Stepper):
         first, size = self.place("registrations").start, protocol.t.registration.leaf_count
         self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
         self._places = {name: self.place(name) for name in protocol.state.fields}
-        self._encode_complete = encoder(protocol.state.fields["complete"])
         self._epochs = [i for i, path in enumerate(self.paths) if path.endswith("epoch")]
-        self._encode_partition = encoder(protocol.t.partition)
         self._has_offline = "offline" in protocol.t.partition.fields
         self._after = Memo(MAX_STEPS)
         self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
@@ -122,9 +119,7 @@ class ControllerStepper(Stepper):
 
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a partition given as plain values, as a part of a state's scalars."""
-        scalars: list[int] = []
-        self._encode_partition({"offline": [], **plain}, scalars)
-        return tuple(scalars)
+        return self.protocol.t.partition.encode({"offline": [], **plain})
 
     def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
         """The state with exactly the replicas of these slots offline; unchanged if the rules have no directories."""
@@ -169,7 +164,7 @@ class ControllerStepper(Stepper):
                 scalars += self.encode_partition(partition)
             elif name == "complete":
                 complete = set(type_.decode(own))
-                self._encode_complete([new for new, slot in enumerate(order) if slot in complete], scalars)
+                scalars += type_.encode([new for new, slot in enumerate(order) if slot in complete])
             else:
                 scalars += own
         return tuple(scalars)

@@ -13,7 +13,7 @@ from typing import Any
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates, Tagged, Update
+from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates, Update
 from highwater.traces.metadata.beliefs.evidence import (
     BROKER_ACTIONS,
     ENVIRONMENT,
@@ -49,16 +49,16 @@ def updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> U
 
 
 def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> Update:
-    found: set[Tagged] = set()
+    found: set[Scalars] = set()
     names: set[str] = set()
-    expected = {tag: _expected(beliefs.actions(tag, belief.slots), belief, evidence) for tag in belief.tags}
+    actions = beliefs.actions(belief.slots)
+    expected = _expected(actions, belief, evidence)
     for hypotheses in rounds(belief.observed, evidence):
-        for tag, state in belief.states:
-            actions = beliefs.actions(tag, belief.slots)
+        for state in belief.states:
             for hypothesis in hypotheses:
-                after = _take(actions, state, belief, hypothesis, evidence, expected[tag])
+                after = _take(actions, state, belief, hypothesis, evidence, expected)
                 if after is not None:
-                    found.add((tag, after))
+                    found.add(after)
                     names.add(hypothesis.action)
         if found:
             break
@@ -138,8 +138,8 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
     """The hypotheses that come nearest to evidence that nothing explains, the nearest first."""
     expected = after_evidence(belief.observed, evidence)
     near: dict[Hypothesis, NearMiss] = {}
-    for tag, state in sorted(belief.states):
-        actions = beliefs.actions(tag, belief.slots)
+    actions = beliefs.actions(belief.slots)
+    for state in sorted(belief.states):
         for hypothesis in likely(belief.observed, evidence):
             step = actions.taken(hypothesis)
             if step is None:
@@ -176,12 +176,12 @@ def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
     """The belief state under a new controller. Its index may lack the entries of brokers outside the ELR."""
 
     def make() -> BeliefState:
-        states: set[Tagged] = set()
-        for tag, state in belief.states:
-            actions = beliefs.actions(tag, belief.slots)
+        states: set[Scalars] = set()
+        actions = beliefs.actions(belief.slots)
+        for state in belief.states:
             known = enumerate(actions.entries(state))
             left = [range(min(n, slot in belief.observed.elr), n + 1) for slot, n in known]
-            states |= {(tag, actions.with_entries(state, entries)) for entries in product(*left)}
+            states |= {actions.with_entries(state, entries) for entries in product(*left)}
         return beliefs.belief(belief.slots, frozenset(states), belief.observed)
 
     return beliefs.derived(belief, "failover", make)
@@ -205,13 +205,12 @@ def astray(
 
 def _entries(beliefs: BeliefStates, belief: BeliefState, slot: int) -> set[int]:
     """The possible numbers of index entries of a slot's broker."""
-    found = (beliefs.actions(tag, belief.slots).entries(state) for tag, state in belief.states)
+    found = map(beliefs.actions(belief.slots).entries, belief.states)
     return {entries[slot] if entries else 0 for entries in found}
 
 
 def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
-    found = decisions(1, beliefs.rules[0]).entries_after(entries=entries, was_member=True, is_member=False)
-    gone: int = found["astray"]
+    gone: int = decisions(1, beliefs.rules).gone_astray(entries=entries)
     return gone
 
 
@@ -233,13 +232,13 @@ def with_astray(
     """
 
     def make() -> BeliefState:
-        states: set[Tagged] = set()
-        for tag, state in belief.states:
-            actions = beliefs.actions(tag, belief.slots)
+        states: set[Scalars] = set()
+        actions = beliefs.actions(belief.slots)
+        for state in belief.states:
             entries: Scalars = actions.entries(state)
             for number in numbers:
                 more = (*entries[:slot], min(entries[slot] + number, MAX_ENTRIES), *entries[slot + 1 :])
-                states.add((tag, actions.with_entries(state, more)))
+                states.add(actions.with_entries(state, more))
         return beliefs.belief(belief.slots, frozenset(states), belief.observed)
 
     return beliefs.derived(belief, (slot, numbers), make)

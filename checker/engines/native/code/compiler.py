@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import pkgutil
-import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -50,7 +49,7 @@ def machine_code(
     triple, name, features = processor
     passes, level = levels
     target = llvm.Target.from_triple(triple).create_target_machine(cpu=name, features=features, opt=level)
-    module = llvm.parse_assembly(text if level else _for_the_fast_selector(text))
+    module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(speed_level=passes)
     for setting, value in tuning.items():
         setattr(options, setting, value)
@@ -58,34 +57,6 @@ def machine_code(
     builder.getModulePassManager().run(module, builder)
     code: bytes = target.emit_object(module)
     return code
-
-
-_NOT_FAST = re.compile(
-    r"(%\d+) = (?:select i1 (?P<if>\S+), i1 (?P<yes>\S+), i1 (?P<no>\S+)"
-    r"|icmp eq i1 (?P<one>\S+), (?P<other>\S+)"
-    r"|call i64 @llvm\.s(?P<most>min|max)\.i64\(i64 (?P<a>\S+), i64 (?P<b>\S+)\))"
-)
-
-
-def _for_the_fast_selector(text: str) -> str:
-    """Replace instructions that LLVM's fast instruction selector does not support.
-
-    LLVM uses the fast selector at level 0. At an unsupported instruction, LLVM selects all earlier instructions of
-    the block with the slower selector, and compilation takes two to three times as long.
-    """
-    return _NOT_FAST.sub(_in_fast_instructions, text)
-
-
-def _in_fast_instructions(found: re.Match[str]) -> str:
-    result, operands = found[1], found.groupdict()
-    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label of FunctionText has this form
-    if operands["if"]:  # select between bools
-        apart = f"{first} = xor i1 {operands['yes']}, {operands['no']}\n"
-        return f"{apart}{second} = and i1 {operands['if']}, {first}\n{result} = xor i1 {second}, {operands['no']}"
-    if operands["one"]:  # equality of bools
-        return f"{first} = xor i1 {operands['one']}, {operands['other']}\n{result} = xor i1 {first}, true"
-    one, other, order = operands["a"], operands["b"], {"min": "slt", "max": "sgt"}[operands["most"]]
-    return f"{first} = icmp {order} i64 {one}, {other}\n{result} = select i1 {first}, i64 {one}, i64 {other}"
 
 
 def _end_with_the_asker() -> None:

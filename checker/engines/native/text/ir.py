@@ -12,9 +12,8 @@ from contextlib import contextmanager
 
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.graph import BOOL, PARTIAL, Node
+from highwater.model.language.graph import BOOL, COMMUTATIVE, PARTIAL, Node
 
-_COMMUTATIVE = frozenset({"and", "or", "eq", "add", "mul", "min", "max", "union", "intersection"})
 _ranks: dict[int, int] = {}
 _ordered: dict[int, tuple[Node, ...]] = {}
 """The ordered operands of nodes, by the number of the node. The table of nodes lives as long as the process."""
@@ -27,7 +26,7 @@ def operands(node: Node) -> tuple[Node, ...]:
     processes, which only costs another compilation.
     """
     args = node.args
-    if len(args) != 2 or node.op not in _COMMUTATIVE:
+    if len(args) != 2 or node.op not in COMMUTATIVE:
         return args
     found = _ordered.get(node.id)
     if found is None:
@@ -49,7 +48,7 @@ def _rank(node: Node) -> int:
             continue
         stack.pop()
         parts = [_ranks[a.id] for a in top.args]
-        if top.op in _COMMUTATIVE:
+        if top.op in COMMUTATIVE:
             parts.sort()
         name = int.from_bytes(f"{top.op} {top.sort}".encode(), "big")
         _ranks[top.id] = hash((name, top.value, top.low, top.high, *parts))
@@ -59,27 +58,37 @@ def _rank(node: Node) -> int:
 # LLVM's intermediate representation as text: functions under construction, and graph nodes as instructions.
 
 INTRINSICS = """
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.ctpop.i64(i64)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
-_OPERATIONS = {
-    "not": "xor i1 %s, true",
-    "and": "and i1 %s, %s",
-    "or": "or i1 %s, %s",
-    "lt": "icmp slt i64 %s, %s",
-    "add": "add i64 %s, %s",
-    "sub": "sub i64 %s, %s",
-    "mul": "mul i64 %s, %s",
-    "min": "call i64 @llvm.smin.i64(i64 %s, i64 %s)",
-    "max": "call i64 @llvm.smax.i64(i64 %s, i64 %s)",
-    "union": "or i64 %s, %s",
-    "intersection": "and i64 %s, %s",
-    "singleton": "shl i64 1, %s",
-    "count": "call i64 @llvm.ctpop.i64(i64 %s)",
+_INSTRUCTIONS = {
+    "not": ("xor i1 {0}, true",),
+    "and": ("and i1 {0}, {1}",),
+    "or": ("or i1 {0}, {1}",),
+    "eq": ("icmp eq i64 {0}, {1}",),
+    "eq of bools": ("xor i1 {0}, {1}", "xor i1 {2}, true"),
+    "lt": ("icmp slt i64 {0}, {1}",),
+    "add": ("add i64 {0}, {1}",),
+    "sub": ("sub i64 {0}, {1}",),
+    "mul": ("mul i64 {0}, {1}",),
+    "min": ("icmp slt i64 {0}, {1}", "select i1 {2}, i64 {0}, i64 {1}"),
+    "max": ("icmp sgt i64 {0}, {1}", "select i1 {2}, i64 {0}, i64 {1}"),
+    "select": ("select i1 {0}, i64 {1}, i64 {2}",),
+    "select of bools": ("xor i1 {1}, {2}", "and i1 {0}, {3}", "xor i1 {4}, {2}"),
+    "union": ("or i64 {0}, {1}",),
+    "intersection": ("and i64 {0}, {1}",),
+    "difference": ("xor i64 {1}, -1", "and i64 {0}, {2}"),
+    "singleton": ("shl i64 1, {0}",),
+    "member": ("lshr i64 {1}, {0}", "trunc i64 {2} to i1"),
+    "count": ("call i64 @llvm.ctpop.i64(i64 {0})",),
 }
+"""The instructions of each operation, except for divisions. ``{0}`` stands for the first operand.
+
+The numbers after those of the operands stand for the results of the instructions before. ``Effort.QUICK`` uses LLVM's
+fast instruction selector, which supports neither ``smin`` and ``smax`` nor ``icmp`` and ``select`` on bools.
+With these, compilation takes two to three times as long.
+"""
 
 
 _WIDE = 1 << 62
@@ -309,23 +318,14 @@ class ValueScope:
 
     def _emit(self, node: Node, args: list[str]) -> str:
         f = self._function
-        if (operation := _OPERATIONS.get(node.op)) is not None:
-            return f.op(operation % tuple(args))
         if node.op == "input":
             return self._unpack(node)
-        kind = "i1" if node.args[-1].sort == BOOL else "i64"
-        if node.op == "eq":
-            return f.op(f"icmp eq {kind} {args[0]}, {args[1]}")
-        if node.op == "select":
-            return f.op(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
-        if node.op == "difference":
-            return f.op(f"and i64 {args[0]}, {f.op(f'xor i64 {args[1]}, -1')}")
-        if node.op == "member":
-            shifted = f.op(f"lshr i64 {args[1]}, {args[0]}")
-            return f.op(f"trunc i64 {shifted} to i1")
         if node.op in PARTIAL:
             return self._divided(node, *args)
-        raise NotImplementedError(node.op)
+        of_bools = node.op in ("eq", "select") and node.args[-1].sort == BOOL
+        for instruction in _INSTRUCTIONS[node.op + " of bools" * of_bools]:
+            args.append(f.op(instruction.format(*args)))
+        return args[-1]
 
     def _divided(self, node: Node, number: str, by: str) -> str:
         """Write code for floor division or its remainder. The result is 0 if the divisor is 0."""

@@ -323,7 +323,8 @@ def canonical(model: Model, layout: Layout) -> str:
         less = "false"
         for mine, theirs in reversed(list(zip(best, other, strict=True))):
             same = f.op(f"icmp eq i64 {theirs}, {mine}")
-            less = f.op(f"select i1 {same}, i1 {less}, i1 {f.op(f'icmp ult i64 {theirs}, {mine}')}")
+            also = f.op(f"and i1 {same}, {less}")
+            less = f.op(f"or i1 {also}, {f.op(f'icmp ult i64 {theirs}, {mine}')}")
         best = [f.op(f"select i1 {less}, i64 {b}, i64 {a}") for a, b in zip(best, other, strict=True)]
     return f.end(f"i64 {combine(f, best)}")
 

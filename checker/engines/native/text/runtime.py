@@ -246,7 +246,8 @@ class Runtime:
         start, end = self._number(f, "start"), self._number(f, "end")
         last = f.op(f"sub i64 {end}, 1")
         with f.each(start, end) as index:
-            ahead = f.op(f"call i64 @llvm.smin.i64(i64 {f.op(f'add i64 {index}, {_AHEAD}')}, i64 {last})")
+            ahead = f.op(f"add i64 {index}, {_AHEAD}")
+            ahead = f.op(f"select i1 {f.op(f'icmp slt i64 {ahead}, {last}')}, i64 {ahead}, i64 {last}")
             home = f.op(f"call i64 @slot(i64 {fingerprint(ahead)}, i64 {capacity})")
             for address in (f.at(table, home), *beside(home)):
                 f.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")

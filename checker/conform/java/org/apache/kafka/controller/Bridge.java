@@ -33,8 +33,6 @@ import org.apache.kafka.server.common.MetadataVersion;
  * tries every operation and reverts it.
  * <li>{@code {"explain": {"path": […], "op": …}}}: one operation after a path, both in full. The answer has the records.
  * <li>{@code {"walk": [[…], …]}}: paths of action numbers for a whole cluster.
- * <li>{@code {"recording": …}}: the beginning of a recorded controller. A line {@code {"op": …}} follows for each
- * recorded operation.
  * </ul>
  */
 public final class Bridge {
@@ -45,7 +43,6 @@ public final class Bridge {
         new QuorumControllerMetrics(Optional.empty(), new BridgedController.Clock(), 0);
     private JsonNode scenario;
     private JsonNode[] operations;
-    private BridgedController recorded;
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false, "UTF-8");
@@ -102,18 +99,12 @@ public final class Bridge {
         if (line.has("explain")) {
             return tell(line.get("explain")).toString();
         }
-        if (line.has("recording")) {
-            return record(line.get("recording")).toString();
-        }
-        if (line.has("op")) {
-            return recordedOperation(line).toString();
-        }
         throw new BridgeException("a line that says nothing known");
     }
 
     private BridgedController fresh(JsonNode setup) {
         BridgedController controller = new BridgedController(
-            setup.get("brokers").intValue(), 9000, setup.get("minIsr").intValue(), metrics);
+            setup.get("brokers").intValue(), setup.get("minIsr").intValue(), metrics);
         controller.begin(setup);
         controller.forgetSessions();
         return controller;
@@ -211,20 +202,13 @@ public final class Bridge {
         }
         ObjectNode answer = NODES.objectNode();
         answer.set("before", JSON.valueToTree(controller.observe()));
-        long offset = controller.nextOffset;
         Outcome outcome = to.run(request.get("op"));
-        describe(outcome, offset, answer);
         answer.set("after", JSON.valueToTree(controller.observe()));
-        return answer;
-    }
-
-    private static void describe(Outcome outcome, long offset, ObjectNode answer) {
         answer.put("error", outcome.error);
         if (outcome.thrown != null) {
             answer.put("exception", outcome.thrown.getClass().getSimpleName());
             answer.put("message", outcome.thrown.getMessage());
         }
-        answer.put("offset", offset);
         ArrayNode records = answer.putArray("records");
         for (ApiMessageAndVersion record : outcome.records) {
             ObjectNode written = records.addObject();
@@ -232,36 +216,6 @@ public final class Bridge {
             written.put("version", record.version());
             written.set("data", MetadataJsonConverters.writeJson(record.message(), record.version()));
         }
-    }
-
-    // --- recorded operations -----------------------------------------------------------------------------------
-
-    private ObjectNode record(JsonNode meta) {
-        recorded = new BridgedController(meta.get("brokers").intValue(), meta.get("sessionTimeoutMs").longValue(),
-            meta.get("staticMinIsr").intValue(), metrics);
-        recorded.recorded = true;
-        recorded.features(meta.get("elr").intValue());
-        for (JsonNode config : meta.get("configs")) {
-            recorded.config(org.apache.kafka.common.config.ConfigResource.Type.BROKER, "",
-                config.get(0).textValue(), config.get(1).textValue());
-        }
-        recorded.nextOffset = meta.get("nextOffset").longValue();
-        return NODES.objectNode().put("offset", recorded.nextOffset);
-    }
-
-    private ObjectNode recordedOperation(JsonNode line) {
-        recorded.time.ms = line.get("timeMs").longValue();
-        for (JsonNode broker : line.path("renewed")) {
-            recorded.cluster.trackBrokerHeartbeat(broker.intValue(),
-                recorded.cluster.registration(broker.intValue()).epoch());
-        }
-        long offset = recorded.nextOffset;
-        Outcome outcome = new BridgeOperations(recorded).run(line.get("op"));
-        if (outcome.thrown != null && line.path("failsOver").booleanValue()) {
-            recorded.failOver();
-        }
-        ObjectNode answer = NODES.objectNode();
-        describe(outcome, offset, answer);
         return answer;
     }
 }

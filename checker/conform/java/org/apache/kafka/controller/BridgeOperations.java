@@ -27,8 +27,6 @@ import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
 import org.apache.kafka.common.metadata.RegisterBrokerRecord;
 import org.apache.kafka.common.protocol.ApiKeys;
-import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.controller.BridgedController.Outcome;
@@ -42,8 +40,8 @@ import org.apache.kafka.server.common.KRaftVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
 /**
- * Operations as JSON objects, in the form of recorded operations. Fields that an operation omits have their current
- * values: epochs, the leader as the sender, the last offset.
+ * Operations as JSON objects. Fields that an operation omits have their current values: the leader as the sender, the
+ * topic of the scenario. Epochs are the current ones; a field such as {@code brokerEpochBy} is added to one.
  */
 final class BridgeOperations {
     private static final ControllerRequestContext[] CONTEXTS = new ControllerRequestContext[8];
@@ -74,7 +72,6 @@ final class BridgeOperations {
                 Outcome.of(to.replication.unregisterBroker(op.get("broker").intValue()), 0));
             case "loseDirectory" -> loseDirectory(op);
             case "assignDirectory" -> assignDirectory(op);
-            case "assignReplicasToDirs" -> asked(() -> assignReplicas(op));
             case "electLeaders" -> asked(() -> electLeaders(op));
             case "maybeElectUncleanLeaders" -> asked(() ->
                 Outcome.of(to.replication.maybeElectUncleanLeaders(), 0));
@@ -138,10 +135,6 @@ final class BridgeOperations {
         return op.hasNonNull(name) ? op.get(name).intValue() : otherwise;
     }
 
-    private static long longNumber(JsonNode op, String name, long otherwise) {
-        return op.hasNonNull(name) ? op.get(name).longValue() : otherwise;
-    }
-
     private String topic(JsonNode op) {
         return op.hasNonNull("topic") ? op.get("topic").textValue() : to.topic;
     }
@@ -184,23 +177,20 @@ final class BridgeOperations {
         List<AlterPartitionRequestData.BrokerState> members = new ArrayList<>();
         List<Integer> ids = new ArrayList<>();
         for (JsonNode member : op.get("newIsr")) {
-            int broker = member.isObject() ? member.get("id").intValue() : member.intValue();
-            long epoch = member.isObject() ? member.get("epoch").longValue()
-                : broker == stale ? formerEpoch(broker) : epoch(broker);
+            int broker = member.intValue();
+            long epoch = broker == stale ? formerEpoch(broker) : epoch(broker);
             ids.add(broker);
             members.add(new AlterPartitionRequestData.BrokerState().setBrokerId(broker).setBrokerEpoch(epoch));
         }
-        if (partition != null && !to.recorded && sorted(ids).equals(sorted(partition.isr))) {
+        if (partition != null && sorted(ids).equals(sorted(partition.isr))) {
             // Kafka writes a record if only the order of the ISR changes. The model's ISR has no order.
             members.sort(java.util.Comparator.comparingInt(m -> indexOf(partition.isr, m.brokerId())));
             ids.sort(java.util.Comparator.comparingInt(member -> indexOf(partition.isr, member)));
         }
         AlterPartitionRequestData.PartitionData data = new AlterPartitionRequestData.PartitionData().
             setPartitionIndex(number).
-            setLeaderEpoch(number(op, "leaderEpoch", partition == null ? 0 : partition.leaderEpoch)
-                + number(op, "leaderEpochBy", 0)).
-            setPartitionEpoch(number(op, "partitionEpoch", partition == null ? 0 : partition.partitionEpoch)
-                + number(op, "partitionEpochBy", 0)).
+            setLeaderEpoch((partition == null ? 0 : partition.leaderEpoch) + number(op, "leaderEpochBy", 0)).
+            setPartitionEpoch((partition == null ? 0 : partition.partitionEpoch) + number(op, "partitionEpochBy", 0)).
             setLeaderRecoveryState((byte) (op.hasNonNull("leaderRecoveryState")
                 && op.get("leaderRecoveryState").textValue().equals("RECOVERING") ? 1 : 0));
         if (version >= 3) {
@@ -210,7 +200,7 @@ final class BridgeOperations {
         }
         AlterPartitionRequestData request = new AlterPartitionRequestData().
             setBrokerId(sender).
-            setBrokerEpoch(longNumber(op, "brokerEpoch", epoch(sender)) + number(op, "brokerEpochBy", 0)).
+            setBrokerEpoch(epoch(sender) + number(op, "brokerEpochBy", 0)).
             setTopics(List.of(new AlterPartitionRequestData.TopicData().
                 setTopicId(id).setPartitions(List.of(data))));
         return decide(request, version);
@@ -286,9 +276,9 @@ final class BridgeOperations {
             tracker.updateContactTime(new BrokerIdAndEpoch(broker, epoch(broker)));
         }
         boolean same = flag(op, "same", false) && known != null;
-        Uuid incarnation = op.hasNonNull("incarnation") ? Uuid.fromString(op.get("incarnation").textValue())
-            : same ? known.incarnationId() : to.nextId();
-        long previous = longNumber(op, "previousBrokerEpoch", flag(op, "clean", false) ? epoch(broker) : -1);
+        Uuid incarnation = same ? known.incarnationId() : to.nextId();
+        long previous = op.has("previousBrokerEpoch") ? op.get("previousBrokerEpoch").longValue()
+            : flag(op, "clean", false) ? epoch(broker) : -1;
         BrokerRegistrationRequestData.ListenerCollection listeners =
             new BrokerRegistrationRequestData.ListenerCollection();
         listeners.add(new BrokerRegistrationRequestData.Listener().
@@ -300,9 +290,7 @@ final class BridgeOperations {
             setIncarnationId(incarnation).
             setListeners(listeners).
             setFeatures(features(flag(op, "elrFeatureSupported", true))).
-            setRack(op.has("rack") ? op.get("rack").textValue() : null).
-            setLogDirs(op.has("logDirs") ? uuids(op.get("logDirs"))
-                : same ? known.directories() : usedDirectories(broker)).
+            setLogDirs(same ? known.directories() : usedDirectories(broker)).
             setPreviousBrokerEpoch(previous);
         Outcome outcome = decided(() -> {
             Map<String, Short> finalized =
@@ -366,9 +354,9 @@ final class BridgeOperations {
 
     private Outcome heartbeat(JsonNode op) {
         int broker = op.get("broker").intValue();
-        long epoch = longNumber(op, "brokerEpoch", epoch(broker)) + number(op, "brokerEpochBy", 0);
+        long epoch = epoch(broker) + number(op, "brokerEpochBy", 0);
         long offset = flag(op, "behind", false) ? to.cluster.registerBrokerRecordOffset(broker).orElse(0) - 1
-            : longNumber(op, "currentMetadataOffset", to.nextOffset - 1);
+            : to.nextOffset - 1;
         Uuid lost = flag(op, "losesDirectory", false) ? onlineDirectory(op) : null;
         if (lost != null) {
             list(broker, List.of(lost, nextDirectory(broker)));
@@ -486,12 +474,6 @@ final class BridgeOperations {
         return outcome;
     }
 
-    private Outcome assignReplicas(JsonNode op) {
-        int broker = op.get("broker").intValue();
-        return assign(op, broker, longNumber(op, "brokerEpoch", epoch(broker)),
-            Uuid.fromString(op.get("dir").textValue()));
-    }
-
     private Outcome assign(JsonNode op, int broker, long epoch, Uuid directory) {
         AssignReplicasToDirsRequestData request = new AssignReplicasToDirsRequestData().
             setBrokerId(broker).
@@ -512,15 +494,8 @@ final class BridgeOperations {
     private Outcome electLeaders(JsonNode op) {
         ElectLeadersRequestData request = new ElectLeadersRequestData().
             setElectionType(ElectionType.valueOf(op.get("type").textValue()).value);
-        if (op.has("topic") && op.get("topic").isNull()) {
-            request.setTopicPartitions(null);
-        } else {
-            ElectLeadersRequestData.TopicPartitionsCollection topics =
-                new ElectLeadersRequestData.TopicPartitionsCollection();
-            topics.add(new ElectLeadersRequestData.TopicPartitions().
-                setTopic(topic(op)).setPartitions(List.of(partitionNumber(op))));
-            request.setTopicPartitions(topics);
-        }
+        request.topicPartitions().add(new ElectLeadersRequestData.TopicPartitions().
+            setTopic(topic(op)).setPartitions(List.of(partitionNumber(op))));
         var result = to.replication.electLeaders(request);
         int error = 0;
         for (var topic : result.response().replicaElectionResults()) {
@@ -573,11 +548,9 @@ final class BridgeOperations {
         short level = (short) number(op, "level", on ? 0 : 1);
         UpgradeType type = op.hasNonNull("upgradeType") ? UpgradeType.valueOf(op.get("upgradeType").textValue())
             : on ? UpgradeType.SAFE_DOWNGRADE : UpgradeType.UPGRADE;
-        String name = op.hasNonNull("feature") ? op.get("feature").textValue() : BridgedController.ELR;
-        boolean validateOnly = flag(op, "validateOnly", false);
-        var result = to.configs.updateFeatures(Map.of(name, level), Map.of(name, type), validateOnly, 0);
-        ApiError error = result.response();
-        return Outcome.of(validateOnly ? result.withoutRecords() : result, error.error().code());
+        String name = BridgedController.ELR;
+        var result = to.configs.updateFeatures(Map.of(name, level), Map.of(name, type), false, 0);
+        return Outcome.of(result, result.response().error().code());
     }
 
     private Outcome createTopic(JsonNode op) {
@@ -604,9 +577,5 @@ final class BridgeOperations {
         Uuid id = topicId(op);
         var result = to.replication.deleteTopics(CONTEXTS[6], List.of(id));
         return Outcome.of(result, result.response().get(id).error().code());
-    }
-
-    static String errorName(int code) {
-        return Errors.forCode((short) code).name();
     }
 }

@@ -85,7 +85,7 @@ final class BridgedCluster implements AutoCloseable {
 
     BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws IOException {
         int count = setup.get("brokers").intValue();
-        controller = new BridgedController(count, 9000, setup.get("minIsr").intValue(), metrics);
+        controller = new BridgedController(count, setup.get("minIsr").intValue(), metrics);
         controller.listener = this::written;
         controller.begin(setup);
         controller.forgetSessions();

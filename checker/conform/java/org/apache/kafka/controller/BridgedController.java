@@ -57,6 +57,7 @@ final class BridgedController {
     static final String CLUSTER_ID = "highwater";
     static final int CONTROLLER = 3000;
     static final long LONG_AGO = Long.MIN_VALUE / 4;
+    private static final long SESSION_TIMEOUT_NS = 9_000_000_000L;
 
     private static final LogContext LOG = new LogContext();
     private static final KafkaConfigSchema SCHEMA = KafkaRaftServer.configSchema();
@@ -82,8 +83,6 @@ final class BridgedController {
     private long ids = 1000;
     /** Called for every record that is replayed. */
     Consumer<ApiMessage> listener = message -> { };
-    /** True if the operations come from a recording and have all fields. */
-    boolean recorded = false;
 
     private static java.util.Properties staticProperties() {
         java.util.Properties properties = new java.util.Properties();
@@ -95,7 +94,7 @@ final class BridgedController {
         return properties;
     }
 
-    BridgedController(int brokers, long sessionTimeoutMs, int staticMinIsr, QuorumControllerMetrics metrics) {
+    BridgedController(int brokers, int staticMinIsr, QuorumControllerMetrics metrics) {
         this.brokers = brokers;
         this.metrics = metrics;
         features = new FeatureControlManager.Builder().
@@ -110,7 +109,7 @@ final class BridgedController {
             setClusterId(CLUSTER_ID).
             setTime(time).
             setSnapshotRegistry(registry).
-            setSessionTimeoutNs(sessionTimeoutMs * 1_000_000).
+            setSessionTimeoutNs(SESSION_TIMEOUT_NS).
             setReplicaPlacer(new StripedReplicaPlacer(new java.util.Random(0))).
             setFeatureControlManager(features).
             setBrokerShutdownHandler((id, clean, records) -> this.handleShutdown(id, clean, records)).
@@ -234,7 +233,7 @@ final class BridgedController {
         }
     }
 
-    void features(int elr) {
+    private void features(int elr) {
         replay(new FeatureLevelRecord().
             setName(MetadataVersion.FEATURE_NAME).
             setFeatureLevel(MetadataVersion.latestProduction().featureLevel()));
@@ -248,7 +247,7 @@ final class BridgedController {
         config(ConfigResource.Type.TOPIC, name, UNCLEAN, unclean);
     }
 
-    void config(ConfigResource.Type type, String name, String key, String value) {
+    private void config(ConfigResource.Type type, String name, String key, String value) {
         replay(new ConfigRecord().
             setResourceType(type.id()).setResourceName(name).setName(key).setValue(value));
     }
