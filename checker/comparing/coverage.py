@@ -6,8 +6,9 @@ The states come from explored scenarios and from replayed traces.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,16 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model, trace_instances
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.tracing import guards_so_far, parameter_values
+from highwater.model.language.tracker import (
+    Observation,
+    Reached,
+    StateTracker,
+    TooManyStatesError,
+    model_steps,
+)
 from highwater.model.language.values import watching
 from highwater.traces.runs.format import LineReader, read_run
-from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
+from highwater.traces.runs.replay import LIMIT_STATES, model_for
 
 
 @dataclass
@@ -139,10 +147,9 @@ def add_trace(
     trace = read_run(path)
     _, interpreter = model_for(trace.meta, switches, profile)
     model = interpreter.model
-    reader, carrier = (
-        LineReader(model, trace.meta),
-        Carrier(interpreter, trace.meta.hidden_steps, LIMIT_STATES),
-    )
+    reader, pruned = LineReader(model, trace.meta), set[str]()
+    all_steps = model_steps(interpreter, tuple(range(len(model.instances))), pruned)
+    tracker = StateTracker(all_steps, trace.meta.hidden_steps, LIMIT_STATES)
     states: list[Scalars] = list(model.initial)
     seen = dict.fromkeys(states)
     for line in trace.lines:
@@ -152,8 +159,13 @@ def add_trace(
             states = fits or ([expected.whole] if expected.whole is not None else [])
             seen = dict.fromkeys(states)
         else:
-            advance = carrier.advance(states, expected)
-            seen |= dict.fromkeys(carrier.passed(states, expected))
+            steps = model_steps(interpreter, expected.numbers, pruned)
+            observation = Observation(steps, expected.fits, expected.basis)
+            try:
+                advance = tracker.advance(states, observation)
+            except TooManyStatesError as wrong:
+                raise line.place.wrong(f"inconclusive: {wrong} so far") from None
+            seen |= dict.fromkeys(_passed(tracker, states, observation))
             for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
                 coverage.observed[name] += 1
             states = list(advance.states)
@@ -166,6 +178,27 @@ def add_trace(
     layout = Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in seen], dtype=np.uint64).reshape(len(seen), layout.words)
     coverage.add(str(path), model, packed, rules=rules)
+
+
+def _passed(
+    tracker: StateTracker[Scalars], states: Iterable[Scalars], observation: Observation[Scalars]
+) -> list[Scalars]:
+    """The states before an observed step that lie on a run from ``states`` to a state that fits."""
+
+    @cache
+    def leads(reached: Reached[Scalars], hidden: int) -> bool:
+        basis, state = reached
+        if any(observation.fits(basis, later) for _, later in observation.steps(state)):
+            return True
+        return hidden > 0 and any(leads((basis, later), hidden - 1) for _, later in tracker.hidden(state))
+
+    found: dict[Reached[Scalars], None] = {}
+    level = [(observation.basis(state), state) for state in states]
+    for hidden in range(tracker.hidden_steps, -1, -1):
+        level = [reached for reached in level if reached not in found and leads(reached, hidden)]
+        found |= dict.fromkeys(level)
+        level = [(basis, later) for basis, s in level for _, later in tracker.hidden(s)] if hidden else []
+    return list(dict.fromkeys(state for _, state in found))
 
 
 TOGETHER = 128
