@@ -23,7 +23,6 @@ from highwater.traces.metadata.beliefs.evidence import (
     ControllerStepper,
     Evidence,
     Flags,
-    NearMiss,
     Observation,
     Observed,
     Placed,
@@ -168,8 +167,8 @@ def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
     return PartitionState(**members, leader=leader, leader_recovery_state=observed.leader_recovery_state)
 
 
-def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
-    """A near miss as a candidate for reports, with brokers instead of slots."""
+def candidate(near: Candidate, brokers: Brokers) -> Candidate:
+    """A candidate for reports, with brokers instead of slots and with the names of recorded fields."""
 
     def readable(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -179,13 +178,13 @@ def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
 
     parameters = {
         name: value if name in ("clean", "value", "stale") else readable(value)
-        for name, value in zip(near.parameters, near.hypothesis.values, strict=True)
+        for name, value in near.parameters.items()
     }
     changes: dict[str, Any] = {
         _RECORDED.get(path, path): tuple(NO_LEADER if value is None else readable(value) for value in pair)
         for path, pair in near.differences.items()
     }
-    return Candidate(near.hypothesis.action, parameters, near.refused_by, near.passed, changes)
+    return replace(near, parameters=parameters, differences=changes)
 
 
 _RECORDED = {

@@ -402,17 +402,6 @@ PLACING = frozenset({"register", "lose_directory", "assigned_offline", "list_dir
 """Kinds of evidence after which a broker has other log directories, or its replica is in another one."""
 
 
-@dataclass(frozen=True)
-class NearMiss:
-    """A hypothesis that nearly explains evidence, with the guards and fields that disagree. Brokers are slots."""
-
-    hypothesis: Hypothesis
-    parameters: tuple[str, ...]
-    refused_by: tuple[str, ...]
-    passed: tuple[str, ...]
-    differences: Mapping[str, tuple[Any, Any]]
-
-
 def after_evidence(before: Observed, evidence: Evidence) -> Observed:
     """The partition after the evidence's record, with the state of its broker's directories afterwards."""
     after = before if evidence.after is None else evidence.after
