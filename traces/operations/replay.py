@@ -19,7 +19,8 @@ from typing import Any
 
 from highwater.model.language.errors import LanguageError
 from highwater.traces.metadata.beliefs.automaton import MEASURED
-from highwater.traces.metadata.beliefs.evidence import controller_stepper, held
+from highwater.traces.metadata.beliefs.controller_stepper import controller_stepper
+from highwater.traces.metadata.beliefs.evidence import held
 from highwater.traces.metadata.reporting import finding
 from highwater.traces.operations.decide import Decided, NotKnown, decide
 from highwater.traces.operations.read_recording import (

@@ -15,7 +15,8 @@ from highwater.traces.metadata.beliefs.belief_states import (
     merged,
     with_brokers,
 )
-from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, SETS
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
+from highwater.traces.metadata.beliefs.evidence import SETS
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
 

@@ -37,9 +37,9 @@ from highwater.traces.metadata.beliefs.belief_states import (
     named,
     with_brokers,
 )
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
 from highwater.traces.metadata.beliefs.evidence import (
     LEADING,
-    MAX_BROKERS,
     BrokerChange,
     Brokers,
     Change,

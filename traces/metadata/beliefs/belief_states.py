@@ -15,19 +15,21 @@ from typing import Any
 
 from highwater.model.language.initial import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.evidence import (
+from highwater.traces.metadata.beliefs.controller_stepper import (
     MAX_BROKERS,
+    ControllerStepper,
+    controller_stepper,
+)
+from highwater.traces.metadata.beliefs.evidence import (
     SETS,
     Brokers,
     Change,
-    ControllerStepper,
     Evidence,
     Flags,
     Observation,
     Observed,
     Placed,
     Slots,
-    controller_stepper,
     held,
 )
 from highwater.traces.reports.findings import Candidate

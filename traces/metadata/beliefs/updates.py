@@ -21,15 +21,17 @@ from highwater.traces.metadata.beliefs.belief_states import (
     Update,
     candidate,
 )
+from highwater.traces.metadata.beliefs.controller_stepper import (
+    MAX_ENTRIES,
+    ControllerStepper,
+    Hypothesis,
+)
 from highwater.traces.metadata.beliefs.evidence import (
     BROKER_ACTIONS,
     ENVIRONMENT,
-    MAX_ENTRIES,
     Brokers,
-    ControllerStepper,
     Evidence,
     Flags,
-    Hypothesis,
     Observed,
     Slots,
     after_evidence,
@@ -157,7 +159,7 @@ def add_nearest(
     for tag, state in sorted(belief.states):
         actions = beliefs.actions(tag, belief.slots)
         for position, hypothesis in enumerate(hypotheses):
-            step = actions.taken(hypothesis)
+            step = actions.step(hypothesis)
             if step is None:
                 continue
             refused = step.refusals(state)
