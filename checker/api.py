@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Unpack
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
-from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.runner.one import ProgressReporter
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Request, ScenarioSettings, Subject, asked
-from highwater.checker.scenarios.search import SearchOptions
+from highwater.checker.scenarios.search import SearchOptions, SimulationOptions
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
 
@@ -35,7 +34,7 @@ def scenario(
     - a Scenario or, without ``settings``, a Request.
 
     ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
-    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, these are checked:
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``. Without ``properties``, these are checked:
 
     - for a scenario: the properties that the scenario lists, or all if it lists none;
     - for a built-in protocol: all properties except liveness;
@@ -94,7 +93,6 @@ def check(
 def simulate(
     subject: Subject,
     *,
-    engine: str = engines.DEFAULT,
     walks: int = 10_000,
     depth: int = 100,
     seed: int = 0,
@@ -105,14 +103,12 @@ def simulate(
 ) -> Result:
     """Walk at random through a scenario that is too large to explore, as ``highwater simulate`` does.
 
-    Walks prove nothing, and do not check liveness. ``engine`` is ``native`` or ``interpreter``. With one engine,
-    equal values of ``seed`` give equal walks. ``depth`` is the largest number of states in a walk. The other arguments
-    are those of ``check``.
+    Walks prove nothing, and do not check liveness. Equal values of ``seed`` give equal walks. ``depth`` is the largest
+    number of states in a walk. The other arguments are those of ``check``.
     """
-    simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()
     options = SimulationOptions(walks, depth, seed, workers or 0, limit_seconds, request.deadlock)
-    return exploration.walk(request, engine, simulation, options, quiet=not progress)
+    return exploration.walk(request, options, quiet=not progress)
 
 
 def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:

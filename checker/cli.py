@@ -25,7 +25,6 @@ _COMMANDS = {
     "explore": "Step through a scenario by hand, in a browser.",
     "replay": "Check a recording of a real cluster against the protocol.",
     "conform": "Compare Kafka's own controller with a scenario, request by request.",
-    "coverage": "Report guards, branches and rules not exercised.",
     "mutate": "Change the protocol in many places; report which changes go undetected.",
     "gate": "Compare the protocol with a committed baseline (for CI).",
     "list": "List scenarios, protocols, rules, properties, actions.",

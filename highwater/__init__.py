@@ -21,13 +21,12 @@ if TYPE_CHECKING:
         simulate,
     )
     from highwater.checker.base.problems import InputError
-    from highwater.checker.explore.session import Path, Session
-    from highwater.checker.report.results import Result, Violation
+    from highwater.checker.explore.session import Path
+    from highwater.checker.report.results import Result
     from highwater.checker.scenarios.request import Request
     from highwater.model.language.errors import LanguageError
     from highwater.traces.reading import TraceError
     from highwater.traces.replay import replay
-    from highwater.traces.reports.report import Report
 
 __version__ = "0.1.0"
 
@@ -35,12 +34,9 @@ _HOMES = {
     "InputError": "highwater.checker.base.problems",
     "LanguageError": "highwater.model.language.errors",
     "Path": "highwater.checker.explore.session",
-    "Report": "highwater.traces.reports.report",
     "Request": "highwater.checker.scenarios.request",
     "Result": "highwater.checker.report.results",
-    "Session": "highwater.checker.explore.session",
     "TraceError": "highwater.traces.reading",
-    "Violation": "highwater.checker.report.results",
     "check": "highwater.checker.api",
     "explore": "highwater.checker.api",
     "protocol": "highwater.checker.api",
@@ -69,7 +65,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "HighwaterError", "InputError", "LanguageError", "Path", "Report", "Request", "Result", "Session", "TraceError",
-    "Violation", "__version__", "check", "explore", "protocol", "protocols", "replay", "scenario", "scenarios",
+    "HighwaterError", "InputError", "LanguageError", "Path", "Request", "Result", "TraceError",
+    "__version__", "check", "explore", "protocol", "protocols", "replay", "scenario", "scenarios",
     "simulate",
 ]  # fmt: skip

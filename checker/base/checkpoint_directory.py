@@ -18,7 +18,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from highwater.checker.base.files import LEFT, aside, sync
 from highwater.checker.base.problems import InputError
 
 LOCK = "lock"
-HEADS = {"native": "manifest.json", "spark": "run.json"}
+HEADS = {"native": "manifest.json", "spark": "search.json"}
 """The manifest that makes a directory a checkpoint, by engine."""
 _MOST_MANIFEST = 1 << 28
 
@@ -41,11 +40,9 @@ class CheckpointDirectory:
     """A pattern for the names of files in the directory, other than the lock and the manifest of ``HEADS``."""
     folders: ClassVar[re.Pattern[str] | None] = None
     """A pattern for the names of folders in the directory."""
-    inside: ClassVar[re.Pattern[str] | None] = None
-    """A pattern for the names of files in the folders."""
 
-    def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: str | Path, option: str = "--checkpoint") -> None:
+        self.directory, self._option = Path(directory), option
         self._lock: int | None = None
 
     @property
@@ -171,15 +168,9 @@ class CheckpointDirectory:
     # --- leftovers --------------------------------------------------------------------------------
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder if its name matches ``files`` or ``folders``.
-
-        In a folder, only files that match ``inside`` are removed; if others are left, the folder stays. No link is
-        followed, and a missing file is no error. Raises OSError.
-        """
+        """Remove a file if its name matches ``files``. A missing file is no error. Raises OSError."""
         path = self.directory / name
-        if self.folders is not None and self.folders.fullmatch(name):
-            _remove_folder(path, self.inside)
-        elif self.files.fullmatch(name) and not _is_folder(path):
+        if self.files.fullmatch(name) and not _is_folder(path):
             path.unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
@@ -193,7 +184,7 @@ class CheckpointDirectory:
 
     def wrong(self, what: str) -> InputError:
         """The InputError for a directory that cannot be used, with the reason ``what``."""
-        return InputError(f"--checkpoint {self.directory}: {what}")
+        return InputError(f"{self._option} {self.directory}: {what}")
 
     def damaged(self, name: str) -> InputError:
         """The InputError for a damaged file of the checkpoint."""
@@ -214,15 +205,6 @@ def remove_files(folder: Path, ours: re.Pattern[str], keep: frozenset[str] = fro
     for entry in list(os.scandir(folder)):
         if ours.fullmatch(entry.name) and entry.name not in keep and not _is_folder(entry):
             Path(entry.path).unlink(missing_ok=True)
-
-
-def _remove_folder(folder: Path, inside: re.Pattern[str] | None) -> None:
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    if inside is not None:
-        remove_files(folder, inside)
-    with suppress(OSError):  # the folder holds files of other programs: keep it
-        folder.rmdir()
 
 
 def _is_folder(entry: Path | os.DirEntry[str]) -> bool:

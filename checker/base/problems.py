@@ -63,8 +63,8 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 @contextmanager
-def interruption(ask: Callable[[], None]) -> Iterator[None]:
-    """While inside, the first SIGINT calls ``ask``, and the second raises KeyboardInterrupt.
+def interruption(ask: Callable[[], None], number: signal.Signals = signal.SIGINT) -> Iterator[None]:
+    """While inside, the first signal ``number`` calls ``ask``, and the second raises KeyboardInterrupt.
 
     Outside the main thread, where no handler can be set, nothing changes.
     """
@@ -72,15 +72,15 @@ def interruption(ask: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def handle(_: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
         ask()
 
-    before = signal.signal(signal.SIGINT, handle)
+    before = signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ import click
 
 from highwater.checker.base.files import JsonOutput, refuse_unwritable
 from highwater.checker.base.problems import InputError, Status, worst
-from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     first_option,
     fresh_option,
@@ -29,7 +27,7 @@ from highwater.checker.report.results import Result
 from highwater.checker.report.trace_output import TraceOutput, trace_option
 from highwater.checker.runner import kept
 from highwater.checker.runner.kept import Reuse
-from highwater.checker.runner.one import ProgressReporter, explore
+from highwater.checker.runner.side_by_side import Batch, explored
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
@@ -38,7 +36,7 @@ from highwater.model.language.model import Model
 
 @click.command(short_help="Explore every reachable state of scenarios.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@model_options(symmetry=True, outside=True)
+@model_options(symmetry=True)
 @first_option
 @search_engine_options
 @search_options
@@ -77,64 +75,36 @@ def check(
     3 inconclusive (stopped at a limit), 130 interrupted.
     """
     started = time.perf_counter()
-    names = tuple(scenario_files.expanded(names))
-    search = engine.search(len(names))
+    chosen = scenario_files.expanded(names) if names else scenario_files.standard_names()
     output = JsonOutput(json_file, quiet=quiet)
     _refuse_several(names, trace_out, html)
     trace = TraceOutput(trace_out)
-    chosen = [scenario_files.find(name) for name in names] if names else scenario_files.standard()
-    requests = [engine.request(scenario, overrides) for scenario in chosen]
+    batch = Batch(
+        tuple(chosen),
+        overrides,
+        engine,
+        replace(options, stop_at_first=first),
+        Reuse.of(engine, replace(options, stop_at_first=first), fresh=fresh),
+        verbose=verbose,
+        quiet=quiet,
+    )
+    batch.search()  # refuses wrong options before a scenario is read
+    requests = [batch.request(number) for number in range(len(chosen))]
     if engine.name == "spark":
         requests = list(_for_spark(requests, named=bool(names), say=output.note))
-    asked = replace(options, stop_at_first=first)
-    reuse = Reuse.of(engine, asked, fresh=fresh)
     found: dict[int, Result] = {}
-    if reuse is Reuse.REUSE and trace_out is None and html is None:
+    if batch.reuse is Reuse.REUSE and trace_out is None and html is None:
         # A stored result has no model, and showing a run needs the model: such a scenario is traced again.
-        shown = not quiet and (verbose or len(requests) == 1)
-        found = kept.results(requests, asked, runs=not shown)
+        found = kept.results(requests, batch.options, runs=quiet or not batch.shows_all)
     left = [number for number in range(len(requests)) if number not in found]
     try:
-        processes = _processes(len(left), engine, options)
-        if processes > 1:
-            from highwater.checker.runner import side_by_side
-
-            every = side_by_side.Batch(
-                tuple(names[number] if names else chosen[number].name for number in left),
-                overrides,
-                engine.name,
-                asked,
-                reuse,
-                verbose=verbose,
-                quiet=quiet,
-            )
-            searched = side_by_side.explore_all(every, [requests[number] for number in left], processes)
-            for number, explored in zip(left, searched, strict=False):
-                found[number] = explored.result
-                for line in explored.lines:
-                    output.note(line)
-        else:
-            for number in left:
-                request = requests[number]
-                with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
-                    result = explore(
-                        request,
-                        engine.name,
-                        search,
-                        replace(asked, symmetry=request.symmetry, deadlock=request.deadlock),
-                        progress,
-                        keep=True,
-                        reuse=reuse,
-                    )
-                found[number] = replace(result, model=None)
-                if not quiet and (verbose or result.broken or len(requests) == 1):
-                    for line in result.told_runs(full=verbose, width=width()):
-                        output.say(line)
-                if result.model is not None:
-                    for note in _written(request, result, result.model, trace, html):
-                        output.note(note)
-                if result.status is Status.INTERRUPTED:
-                    break
+        for number, run in explored(batch, {number: requests[number] for number in left}):
+            found[number] = replace(run.result, model=None)
+            for line in run.lines:
+                output.note(line)
+            if run.result.model is not None:
+                for note in _written(requests[number], run.result, run.result.model, trace, html):
+                    output.note(note)
     finally:
         results = [found[number] for number in sorted(found)]
         if results:
@@ -171,16 +141,6 @@ def _written(
 
         runs = counterexamples(model, result.search.violations, result.runs)
         yield PageOutput(html).write(request, runs, "no violation found")
-
-
-def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
-    """The number of scenarios to explore at a time; 1 for Spark.
-
-    With --limit-seconds it is also 1, so that scenarios do not slow each other down.
-    """
-    if engine.name == "spark" or options.limit_seconds is not None:
-        return 1
-    return min(scenarios, options.workers or len(os.sched_getaffinity(0)))
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:

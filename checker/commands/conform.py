@@ -144,10 +144,7 @@ def conform(
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning
         scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
-    live = LiveLine(quiet=quiet)
-    jars = Jars.found(kafka, before, live.show)
-    live.end()
-    with Bridge(jars) as bridge:
+    with Bridge(_jars(kafka, before, quiet)) as bridge:
         if place is not None and file is not None:
             same, lines = repeated(place, file, bridge)
             for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:
@@ -164,6 +161,15 @@ def conform(
                 break
         output.write({"kafka": _kafka(bridge), "scenarios": results, "versions": versions("conform")})
     return worst(statuses)
+
+
+def _jars(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
+    """The jars of a Kafka, with a line of progress while Maven fetches them."""
+    live = LiveLine(quiet=quiet)
+    try:
+        return Jars.found(kafka, before, live.show)
+    finally:
+        live.end()
 
 
 def _kafka(bridge: Bridge) -> dict[str, str]:

@@ -40,7 +40,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
 
     The page shows the enabled actions, the guards that refuse other actions, and the changes of each step. It goes
     back, branches, walks at random, searches for the nearest state in which a condition holds, watches expressions,
-    shows the effect of another rule, and writes a run as a test. The page's address restores the run. The page is
+    and shows the effect of another rule. The page's address restores the run. The page is
     served to this machine only, under a secret address, until Ctrl-C.
 
     Exit status: 0, 2 bad request.

@@ -140,12 +140,10 @@ def quiet_option(left: str) -> Callable[[Command], Command]:
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 
-def model_options(
-    *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
-) -> Callable[[Function], Function]:
+def model_options(*, deadlock: bool = True, symmetry: bool = False) -> Callable[[Function], Function]:
     """A decorator that adds the options that override the scenario's file, as the argument ``overrides``.
 
-    ``deadlock``, ``symmetry`` and ``outside`` include the options of these names.
+    ``deadlock`` and ``symmetry`` include the options of these names.
     """
     options = [
         click.option(
@@ -170,10 +168,6 @@ def model_options(
         meaning = "Whether to use symmetry reduction."
         options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
         names.append("symmetry")
-    if outside:
-        meaning = "Also check the states one step outside the bounds."
-        options.append(click.option("--outside", is_flag=True, help=meaning))
-        names.append("outside")
     return _as_one("overrides", Overrides.parse, names, [*options, allow_code_option])
 
 
@@ -205,7 +199,7 @@ def search_engine_options(function: Function) -> Function:
             "--checkpoint",
             type=click.Path(file_okay=False),
             metavar="DIR",
-            help="Save the search of one SCENARIO in DIR, so that it can be resumed.",
+            help="Save finished levels of the search of one SCENARIO in DIR, to resume from.",
         ),
         click.option("--resume", is_flag=True, help="Continue the search saved in --checkpoint DIR."),
     ]

@@ -43,12 +43,6 @@ from highwater.traces.runs.replay import RunHistory
     help="Replay in this process or on a Spark cluster.",
 )
 @spark_master_option
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Spark engine: write changes, findings and nonconforming records as Parquet.",
-)
 @json_option
 @click.option("--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML page.")
 @click.option(
@@ -61,15 +55,20 @@ from highwater.traces.runs.replay import RunHistory
 @click.option(
     "--follow", is_flag=True, help="Follow the metadata log of a running cluster until SIGTERM or Ctrl-C."
 )
-@click.option("--state", metavar="FILE", type=click.Path(path_type=Path), help="--follow: go on from here.")
-@click.option("--events", metavar="FILE|-", help="--follow: write each event as a line of JSON.")
+@click.option(
+    "--incidents",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="--follow: keep the open incidents in this JSON file, and compare with it after a restart.",
+)
+@click.option("--events", metavar="FILE|-", help="--follow: write each change as a line of JSON.")
 @click.option(
     "--metrics",
     metavar="[HOST]:PORT|FILE",
     help="--follow: Prometheus metrics; served on loopback by default.",
 )
 @click.option(
-    "--on-incident", metavar="COMMAND", help="--follow: run this for each event, which it reads from stdin."
+    "--on-incident", metavar="COMMAND", help="--follow: run this for each change, which it reads from stdin."
 )
 @quiet_option("the last line")
 def replay(
@@ -78,12 +77,11 @@ def replay(
     rules: tuple[str, ...],
     engine: str,
     spark_master: str | None,
-    out: Path | None,
     json_file: str | None,
     page: Path | None,
     fail_on: str,
     follow: bool,
-    state: Path | None,
+    incidents: Path | None,
     events: str | None,
     metrics: str | None,
     on_incident: str | None,
@@ -102,17 +100,20 @@ def replay(
     damaged log; 3 no reliable problem, but the input is incomplete; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
-    beside = {"--state": state, "--events": events, "--metrics": metrics, "--on-incident": on_incident}
-    _refuse_with_follow(follow, {"--json": json_file, "--html": page, "--out": out}, engine, beside)
+    beside = {
+        "--incidents": incidents,
+        "--events": events,
+        "--metrics": metrics,
+        "--on-incident": on_incident,
+    }
+    _refuse_with_follow(follow, {"--json": json_file, "--html": page}, engine, beside)
     if follow:
-        from highwater.checker.follow.loop import Outputs
         from highwater.checker.follow.loop import follow as follow_cluster
 
-        opened = Outputs.opened(events, state, metrics, on_incident)
-        return follow_cluster(paths, profile, switched, opened, quiet=quiet)
+        return follow_cluster(paths, profile, switched, events, incidents, metrics, on_incident, quiet=quiet)
     if page is not None:
         refuse_unwritable("--html", page)
-    _refuse_by_engine(engine, spark_master, out, page)
+    _refuse_by_engine(engine, spark_master, page)
     reports: list[Report] = []
     histories: list[RunHistory] = []
     live = LiveLine(quiet=quiet or not sys.stderr.isatty())
@@ -121,7 +122,7 @@ def replay(
         found = inputs(paths)
         skipped, damaged = found.skipped, found.damaged
         if engine == "spark":
-            replayed = _on_spark(found.found, profile, switched, spark_master, out, live)
+            replayed = _on_spark(found.found, profile, switched, spark_master, live)
         else:
             keep = histories if page is not None and all(i.kind == RUN for i in found.found) else None
             replayed = _each(found.found, profile, switched, live, page is not None, keep, damaged)
@@ -172,9 +173,9 @@ def _each(
         raise damaged[0]
 
 
-def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, page: Path | None) -> None:
-    if engine != "spark" and (spark_master or out):
-        raise InputError("--spark-master, --out: these options need --engine spark")
+def _refuse_by_engine(engine: str, spark_master: str | None, page: Path | None) -> None:
+    if engine != "spark" and spark_master:
+        raise InputError("--spark-master: this is an option of --engine spark")
     if engine == "spark" and page is not None:
         raise InputError("--html: only the embedded engine writes a page")
 
@@ -201,21 +202,20 @@ def _on_spark(
     profile: str | None,
     switched: Mapping[str, bool],
     master: str | None,
-    out: Path | None,
     live: LiveLine,
 ) -> Iterator[Report]:
     """The Spark engine's report of each input. The first Ctrl-C ends the jobs, then raises KeyboardInterrupt."""
     asked = engines.spark_options(master, None, False, 1)
-    from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
+    from highwater.checker.engines.spark.replay import ReplayInterrupted
+    from highwater.checker.engines.spark.replay import replay as replay_on_spark
     from highwater.checker.engines.spark.session import session
 
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise InputError(f"--out {out}: the directory is not empty")
     interrupted = threading.Event()
     with interruption(interrupted.set):
-        engine = SparkReplay(session(asked.master), profile, switched, live.show, interrupted.is_set)
         try:
-            yield from engine.replay(found, None if out is None else str(out.absolute()))
+            yield from replay_on_spark(
+                session(asked.master), found, profile, switched, live.show, interrupted.is_set
+            )
         except ReplayInterrupted:
             raise KeyboardInterrupt from None
         except EngineError as wrong:

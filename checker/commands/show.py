@@ -238,7 +238,6 @@ def number_lines(entry: Entry) -> Iterator[str]:
         rows = [(f"{p.name} ({p.protocols})" if p.protocols else p.name, p.place, p.text) for p in parts]
         filled = [i for i in range(3) if any(row[i] for row in rows)]
         yield from _section(title, [[row[i] for i in filled] for row in rows])
-    yield from _section("tests", [(", ".join(e["name"] for e in entry["tests"]),)] if entry["tests"] else ())
 
 
 def family_lines(entry: Entry) -> Iterator[str]:

@@ -11,7 +11,6 @@ from highwater.checker.base.problems import Status
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     cache_option,
-    engine_option,
     html_option,
     json_option,
     limit_seconds_option,
@@ -20,8 +19,6 @@ from highwater.checker.commands.options import (
     verbose_option,
     workers_option,
 )
-from highwater.checker.engines import by_name as engines
-from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
@@ -29,6 +26,7 @@ from highwater.checker.report.trace_output import TraceOutput, trace_option
 from highwater.checker.runner.one import walk
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SimulationOptions
 from highwater.model.language.model import Model
 
 
@@ -52,7 +50,6 @@ from highwater.model.language.model import Model
     help="The same seed makes the same walks.  [default: 0]",
 )
 @model_options()
-@engine_option
 @workers_option
 @limit_seconds_option
 @cache_option
@@ -67,7 +64,6 @@ def simulate(
     depth: int,
     seed: int,
     overrides: Overrides,
-    engine: str,
     workers: int | None,
     limit_seconds: float | None,
     json_file: str | None,
@@ -82,7 +78,6 @@ def simulate(
     inconclusive, and exit status 0 means that all walks were made.
     """
     started = time.perf_counter()
-    simulation = engines.simulate(engine)
     output = JsonOutput(json_file, quiet=quiet)
     trace, page = TraceOutput(trace_out), PageOutput(html)
     request = Request.of(scenario_files.find(name), overrides).for_walks()
@@ -94,7 +89,7 @@ def simulate(
         limit_seconds=limit_seconds,
         deadlock=request.deadlock,
     )
-    result = walk(request, engine, simulation, options, quiet=quiet)
+    result = walk(request, options, quiet=quiet)
     model = result.model
     if not quiet:
         for line in result.told_runs(full=verbose, width=width()):

@@ -28,12 +28,12 @@ from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.checker.tables.directory import TableDirectory, WrittenTables
 from highwater.model.language.model import Model
 from highwater.model.versions import versions
 
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.request import SparkOptions
+    from highwater.checker.tables.directory import TableDirectory, WrittenTables
 
 
 @click.command(short_help="Write a scenario's states and transitions as Parquet tables.")
@@ -61,16 +61,20 @@ def states(
 
     DIR/states has a row for each reachable state, with a column for each field and each property;
     DIR/transitions has a row for each step. docs/results.md describes the columns and has queries.
-    All states are explored, also after a violation.
+    All states are explored, also after a violation. With --engine spark, the levels of the search are the tables, and
+    --resume continues the search in DIR.
 
     Exit status: 0 the tables are complete, 2 bad request, 3 stopped at a limit, 130 interrupted. After a limit, or
     Ctrl-C during the search, the tables hold the states found so far. Ctrl-C while tables are written leaves none.
     """
-    _refuse(engine)
-    spark = engine.on_spark(1)
+    if find_spec("pyarrow") is None:
+        raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
+    from highwater.checker.tables.directory import TableDirectory, WrittenTables
+
+    spark = _spark_options(engine, out)
     output = JsonOutput(json_file, quiet=quiet)
     request = engine.request(scenario_files.find(name), overrides).without_goals()
-    tables = TableDirectory(out, force=force)
+    tables = TableDirectory(out, force=force, resume=engine.resume)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()
 
@@ -79,14 +83,18 @@ def states(
 
     try:
         model = request.model()
-        with ProgressReporter(request.scenario.name, quiet=quiet, left="left") as progress, tables:
+        with ProgressReporter(request.scenario.name, quiet=quiet, left="left") as progress:
             written = _written(engine, spark, model, options, tables, progress)
             result = about(written)
             tables.finish(result)
     except KeyboardInterrupt:
-        click.echo(f"highwater: interrupted; {tables.left()}", err=True)
+        click.echo("highwater: interrupted before the tables were complete", err=True)
         output.write(about(WrittenTables(stopped_by="interrupted")))
         return Status.INTERRUPTED
+    except BrokenPipeError:  # the reader of the progress output has closed the pipe
+        raise
+    except OSError as wrong:
+        raise tables.unusable(wrong) from None
     for line in folded(_lines(request, written, time.perf_counter() - started, out)):
         output.note(line)
     output.write(result)
@@ -95,11 +103,14 @@ def states(
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
 
 
-def _refuse(engine: Engine) -> None:
-    """Raises InputError if a package is missing, or if another engine than Spark gets a checkpoint."""
-    if find_spec("pyarrow") is None:
-        raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
-    engine.in_memory()
+def _spark_options(engine: Engine, out: str) -> SparkOptions | None:
+    """Spark's options for tables in ``out``; None for another engine. Raises InputError for unsupported options."""
+    if engine.checkpoint is not None:
+        raise InputError("--checkpoint: not with states; on Spark, the tables in --out are the checkpoint")
+    if engine.resume and engine.name != "spark":
+        raise InputError("--resume: here this is an option of --engine spark")
+    spark = replace(engine, checkpoint=out).on_spark(1)
+    return None if spark is None else replace(spark, tables=True)
 
 
 def _written(
@@ -111,18 +122,28 @@ def _written(
     progress: ProgressReporter,
 ) -> WrittenTables:
     """Explore with an engine, and write the tables."""
-    if spark is not None:
-        from highwater.checker.tables.spark import write as write_on_spark
-
-        return write_on_spark(model, options, spark, tables.begin(), progress)
+    from highwater.checker.tables.directory import count_tables
     from highwater.checker.tables.writing import write
 
+    if spark is not None:
+        from highwater.checker.engines.spark import search as search_on_spark
+
+        if not spark.resume:
+            tables.clear()
+        found = search_on_spark(model, options, progress, spark)
+        return count_tables(tables.path, model, found.depth, found.stopped_by)
     explored = engines.explore(engine.name)(model, options, progress)
     if explored.stopped_by == "interrupted":
-        found = f"the {len(explored.states):,} states found so far are being written"
-        progress.say(f"interrupted: {found}; Ctrl-C again leaves no tables")
+        states = f"the {len(explored.states):,} states found so far are being written"
+        progress.say(f"interrupted: {states}; Ctrl-C again leaves no tables")
     threads = 1 if engine.name == "interpreter" else options.workers or len(os.sched_getaffinity(0))
-    return write(explored, tables.begin(), threads, progress)
+    tables.clear()
+    try:
+        write(explored, tables.path, threads, progress)
+    except BaseException:
+        tables.clear()
+        raise
+    return count_tables(tables.path, model, len(explored.level_starts) - 1, explored.stopped_by)
 
 
 def _about(request: Request, engine: str, written: WrittenTables, seconds: float) -> dict[str, Any]:

@@ -104,15 +104,15 @@ def _states(model: Model, run: ViolatingRun) -> list[tuple[int, ...]]:
 
 
 def _sentences(model: Model, run: ViolatingRun) -> tuple[str, ...]:
-    instances = [model.instance(number) for number in run.path]
+    instances = [model.instances[number] for number in run.path]
     return tuple(instance.sentence or str(instance) for instance in instances)
 
 
 def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
-    operations = [operation_of(model.instance(number)) for number in run.path]
+    operations = [operation_of(model.instances[number]) for number in run.path]
     if None in operations:
         raise InputError(
-            f"conform: {model.instance(run.path[operations.index(None)])} is no event of the bridge"
+            f"conform: {model.instances[run.path[operations.index(None)]]} is no event of the bridge"
         )
     bridge.ask({"scenario": setup_of_cluster(model), "operations": operations})
     answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
@@ -137,7 +137,8 @@ def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction
 def _in_controller(model: Model, protocol: Controller, run: ViolatingRun, bridge: Bridge) -> Reproduction:
     requests = requests_of(protocol)
     known = {request.action: request.operation for request in requests if request.action}
-    keys = [instance_key(i.action.name, dict(i.parameters)) for i in map(model.instance, run.path)]
+    taken = [model.instances[number] for number in run.path]
+    keys = [instance_key(i.action.name, dict(i.parameters)) for i in taken]
     if missing := [key for key in keys if key not in known]:
         raise InputError(f"conform: {missing[0][0]} is no request of Kafka's controller under these rules")
     path = [known[key] for key in keys]

@@ -64,9 +64,6 @@ class Visited(Protocol):
     def expand(self, search: BreadthFirst) -> None:
         """Find the next level: the new successors of the frontier. The search may stop within the level."""
 
-    def finish(self) -> None:
-        """Write the final checkpoint of the search, if the options request checkpoints."""
-
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the search so far."""
 
@@ -123,7 +120,6 @@ class BreadthFirst:
                     break
                 visited.expand(self)
                 self.report()
-            visited.finish()
         return self._conclude()
 
     def decided(self) -> bool:

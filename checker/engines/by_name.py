@@ -15,7 +15,6 @@ from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, 
 from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.simulation import Simulate
     from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.engines.state_graph import Explored
 
@@ -25,10 +24,8 @@ DEFAULT = "native"
 _MODULES = {
     ("native", "search"): "native",
     ("native", "explore"): "native.state_graph",
-    ("native", "simulate"): "native",
     ("interpreter", "search"): "reference",
     ("interpreter", "explore"): "reference",
-    ("interpreter", "simulate"): "simulation",
     ("spark", "search"): "spark",
 }
 
@@ -58,30 +55,20 @@ class Engine:
             raise InputError("--spark-master: this is an option of --engine spark")
         return None
 
-    def in_memory(self) -> None:
-        """Raises InputError if an engine other than Spark has a checkpoint option.
-
-        For a command whose search on Spark can have a checkpoint, while other engines build the graph in memory.
-        """
-        if self.name != "spark" and (self.checkpoint or self.resume):
-            raise InputError("--checkpoint, --resume: here these are options of --engine spark")
-
     def search(self, scenarios: int) -> Search:
         """The search function for a command with ``scenarios`` scenarios. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
-        if not (self.checkpoint or self.resume):
-            return functools.partial(_search, self.name)
         _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
-        if self.name != "native":
+        if self.checkpoint and self.name != "native":
             raise InputError(f"--checkpoint: the {self.name} engine keeps none; use --engine native")
-        return self._kept
+        return self._search
 
-    def _kept(
+    def _search(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """Run the native search with the checkpoint that the user's options name."""
+        """Search with this engine, which is imported only now, because a cached result needs no engine."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
@@ -94,10 +81,6 @@ class Engine:
 
         ``symmetry`` is the user's setting, or None. Raises InputError for an unsupported option.
         """
-        if self.name == "spark" and request.outside:
-            raise InputError(
-                "--outside: the Spark engine does not look outside the bounds; use --engine native"
-            )
         if self.name != "interpreter":
             return request
         if symmetry:
@@ -109,13 +92,6 @@ def search(name: str) -> Search:
     """The exhaustive search function of an engine. Raises InputError if the engine has none."""
     function: Search = _load(name, "search")
     return function
-
-
-def _search(
-    name: str, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
-) -> SearchResult:
-    """Search with an engine. The engine is imported only now, because a cached result needs no engine."""
-    return search(name)(model, options, progress)
 
 
 def explore(name: str) -> Explore:
@@ -147,12 +123,6 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
         raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
     if resume and checkpoint is None:
         raise InputError("--resume: name the --checkpoint to go on from")
-
-
-def simulate(name: str) -> Simulate:
-    """The engine's function for random walks. Raises InputError if the engine has none."""
-    function: Simulate = _load(name, "simulate")
-    return function
 
 
 def _load(name: str, word: str) -> Any:

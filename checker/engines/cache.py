@@ -1,21 +1,22 @@
 """The cache on disk: machine code and facts about models, so that each model is compiled and traced only once.
 
-The content is not trusted. The cache does not read a directory or file that another user owns or can write. A file
-starts with its key and a digest of its content. A damaged file is removed, and its content is computed again. Several
-processes can use a directory: a file is written under another name and renamed. If the cache cannot be used, the
-command compiles and traces the model again.
+The cache is one SQLite file, whose lock lets several processes use it. The content is not trusted. The cache does not
+use a directory or file that another user owns or can write. Each content is stored with a digest of key and content. A
+damaged file is removed, and its content is computed again. If the cache cannot be used, the command compiles and traces
+the model again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
+import sqlite3
 import stat
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -25,112 +26,107 @@ import msgspec
 VARIABLE = "HIGHWATER_CACHE"
 """The environment variable that names the directory of the cache, or turns the cache off (OFF)."""
 OFF = "off"
+FILE = "cache.sqlite3"
+"""The name of the file in the cache's directory."""
 MOST_BYTES = 256 << 20
-"""The most bytes in a directory. The standard scenarios take an eighth of this size."""
-_LOOKS = 32
-"""A process measures the size of the directory again after it has written 1/32 of the most bytes."""
+"""The most bytes in the file. The standard scenarios take an eighth of this size."""
+_WAIT = 5.0
+"""The seconds to wait for another process that writes."""
+_DAY = 86400
+_TABLE = "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, used INTEGER, digest BLOB, content BLOB)"
+_IN_USE = """
+SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""SQLite's errors if the file is damaged, is no database, or has another table (of another version)."""
 
-_FORMAT = b"highwater code 1\n"
-_DIGEST = hashlib.sha256().digest_size
-_HEAD = len(_FORMAT) + 2 * _DIGEST
-_NAME = re.compile(r"[0-9a-f]{64}\.code")
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.new")
-_HOUR = 3600
+Result = TypeVar("Result")
 
 
 class Cache:
-    """A directory of contents by key. Above ``most_bytes``, the least recently used contents are removed."""
+    """Contents by key. Above ``most_bytes``, the least recently used contents are removed."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
-        self.directory, self._most = directory, most_bytes
-        # The bytes written since the directory was last measured. The initial value makes the first write measure.
-        self._put = most_bytes
+        self.directory, self.file = directory, directory / FILE
+        self._most = most_bytes
+        # One connection at a time: closing a file releases the locks of the process's other connections.
+        self._turn = threading.Lock()
 
     def get(self, key: bytes) -> bytes | None:
-        """The content for a key of 32 bytes; None if there is no trusted content."""
-        with suppress(OSError), self._open() as folder:
-            if folder is not None:
-                return self._read(folder, key)
-        return None
+        """The content for a key; None if there is no trusted content."""
+
+        def read(database: sqlite3.Connection) -> bytes | None:
+            rows = database.execute(
+                "SELECT used, digest, content FROM entries WHERE key = ?", (key,)
+            ).fetchall()
+            for used, digest, content in rows:
+                if not isinstance(content, bytes) or digest != _digest(key, content):
+                    database.execute("DELETE FROM entries WHERE key = ?", (key,))
+                    return None
+                if used != _today():
+                    with suppress(sqlite3.OperationalError):  # a file that can only be read
+                        database.execute("UPDATE entries SET used = ? WHERE key = ?", (_today(), key))
+                return content
+            return None
+
+        return self._using(read)
 
     def put(self, key: bytes, content: bytes) -> None:
-        """Store a content for a key. If the directory cannot be written, do nothing."""
+        """Store a content for a key. If the file cannot be written, do nothing."""
+
+        def write(database: sqlite3.Connection) -> None:
+            entry = key, _today(), _digest(key, content), content
+            database.execute("REPLACE INTO entries VALUES (?, ?, ?, ?)", entry)
+            self._trim(database)
+
         with suppress(OSError):
             self.directory.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                self.directory.mkdir(mode=0o700)
-            with self._open() as folder:
-                if folder is not None:
-                    self._write(folder, key, content)
-                    self._put += _HEAD + len(content)
-                    if self._put >= self._most // _LOOKS:
-                        self._put = 0
-                        self._trim(folder)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            self._using(write)
 
-    @contextmanager
-    def _open(self) -> Iterator[int | None]:
-        """Context with the descriptor of the cache's directory.
-
-        None, after a warning, if another user owns the directory or can write to it.
-        """
-        folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _using(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
+        """The result of ``work`` on the database; None if the database cannot be used. A damaged one is removed."""
         try:
-            trusted = is_ours(os.fstat(folder))
-            if not trusted:
-                _refuse(self.directory)
-            yield folder if trusted else None
-        finally:
-            os.close(folder)
-
-    def _read(self, folder: int, key: bytes) -> bytes | None:
-        # Do not block: the path could be a pipe.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
-            found = os.fstat(file.fileno())
-            if stat.S_ISREG(found.st_mode) and is_ours(found) and found.st_size <= self._most:
-                head, content = file.read(_HEAD), file.read()
-                if head == _head(key, content):
-                    os.utime(file.fileno())
-                    return content
-        os.unlink(_name(key), dir_fd=folder)
+            with self._turn:
+                if not self._trusted():
+                    return None
+                with closing(sqlite3.connect(self.file, timeout=_WAIT, isolation_level=None)) as database:
+                    # After a power failure, the digests detect lost writes.
+                    database.execute("PRAGMA synchronous = OFF")
+                    database.execute(_TABLE)
+                    return work(database)
+        except sqlite3.Error as wrong:
+            if getattr(wrong, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+                self.file.unlink(missing_ok=True)
+        except OSError:
+            pass
         return None
 
-    def _write(self, folder: int, key: bytes, content: bytes) -> None:
-        unfinished = f".{os.urandom(8).hex()}.new"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            with open(os.open(unfinished, flags, 0o600, dir_fd=folder), "wb") as file:
-                file.write(_head(key, content))
-                file.write(content)
-            os.rename(unfinished, _name(key), src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(unfinished, dir_fd=folder)
-            raise
+    def _trusted(self) -> bool:
+        """True if the directory is this user's alone. A file that is not is removed. Raises OSError."""
+        if not is_ours(self.directory.stat()):
+            _refuse(self.directory)
+            return False
+        with suppress(FileNotFoundError):
+            found = self.file.lstat()
+            if not (stat.S_ISREG(found.st_mode) and is_ours(found)):
+                self.file.unlink()
+        return True
 
-    def _trim(self, folder: int) -> None:
-        """Remove unfinished files older than an hour and, above the size limit, contents.
+    def _trim(self, database: sqlite3.Connection) -> None:
+        """If the file exceeds the size limit, remove contents until at most three quarters of the limit are in use.
 
-        The least recently used contents are removed until at most three quarters of the limit are in use.
+        The file does not shrink: SQLite reuses the room.
         """
-        kept: list[tuple[float, int, str]] = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    if _NAME.fullmatch(entry.name):
-                        kept.append((found.st_mtime, found.st_size, entry.name))
-                    elif _UNFINISHED.fullmatch(entry.name) and found.st_mtime < time.time() - _HOUR:
-                        os.unlink(entry.name, dir_fd=folder)
-        total = sum(size for _, size, _ in kept)
-        if total <= self._most:
+        (in_use,) = database.execute(_IN_USE).fetchone()
+        if in_use <= self._most:
             return
-        for _, size, name in sorted(kept):
-            if total <= self._most * 3 // 4:
+        entries = database.execute("SELECT key, length(content) FROM entries ORDER BY used, rowid").fetchall()
+        for key, size in entries:
+            if in_use <= self._most * 3 // 4:
                 break
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
-            total -= size
+            database.execute("DELETE FROM entries WHERE key = ?", (key,))
+            in_use -= size
 
 
 def chosen() -> Cache | None:
@@ -163,12 +159,12 @@ def _of(directory: Path) -> Cache:
     return Cache(directory)
 
 
-def _name(key: bytes) -> str:
-    return f"{key.hex()}.code"
+def _digest(key: bytes, content: bytes) -> bytes:
+    return hashlib.sha256(key + content).digest()
 
 
-def _head(key: bytes, content: bytes) -> bytes:
-    return _FORMAT + key + hashlib.sha256(content).digest()
+def _today() -> int:
+    return int(time.time()) // _DAY
 
 
 def is_ours(found: os.stat_result) -> bool:

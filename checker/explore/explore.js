@@ -89,12 +89,8 @@ globalThis.explorer = () => {
     const found = await doing("asking", () => ask("rule", { path: here(current()).join("."), name }));
     if (found) { switched = { ...found, at: current() }; step(); }
   } }, el("option", { value: "" }, "With another rule …"), (given.switches || []).map(([name, on]) => el("option", { value: name }, `${name} ${on ? "off" : "on"}`)));
-  const test = el("button", { type: "button", title: "the path as a test for pytest", onclick: async () => {
-    const found = await doing("writing", () => ask("test", { path: here(current()).join(".") }));
-    if (found) save("test_run.py", "text/x-python", found.text);
-  } }, "Write a test");
   const box = el("section", { class: "tools", "aria-label": "explore" }, seeking, watching,
-    el("div", { class: "ask" }, random(1), random(FAR), rules, test,
+    el("div", { class: "ask" }, random(1), random(FAR), rules,
       el("button", { type: "button", onclick: () => move([0]) }, "From the start")), status);
 
   // --- what is said of a state -------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ the exploration.
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,16 +26,15 @@ from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model, Property
+from highwater.model.language.model import Model
 from highwater.model.language.model import said as plainly
-from highwater.model.language.protocol import ChoiceError, Invariant
+from highwater.model.language.protocol import ChoiceError
 from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
 from highwater.traces.reading import TraceError
 from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500
 """The most steps of a path."""
-_SOUGHT = "the state that is looked for"
 
 
 @dataclass(frozen=True)
@@ -125,17 +123,9 @@ class Session:
             raise InputError(f"{action}({given}) stands for {known} of {self.model.protocol.name}")
         return fitting[0]
 
-    def fates(self, state: Scalars) -> list[int]:
-        """For each instance, a number that says whether it can be taken in a state, as in ``Choices.fates``."""
-        return self.choices.fates(state)
-
     def possible(self, state: Scalars) -> list[int]:
         """The indices of the instances that can be taken in a state and are not pruned at a bound."""
-        return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
-
-    def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of all guards of an instance that are false in a state."""
-        return self.interpreter.refusals(state, instance)
+        return [number for number, fate in enumerate(self.choices.fates(state)) if fate == POSSIBLE]
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the invariants that are false in a state."""
@@ -168,14 +158,6 @@ class Session:
         (holds,) = compile_nodes([condition.condition(self.model, text)])(state)
         return bool(holds)
 
-    def value(self, state: Scalars, text: str) -> Any:
-        """The value of an expression in a state. Raises InputError if the expression is invalid."""
-        type_, nodes = condition.value(self.model, text)
-        found = compile_nodes(nodes)(state)
-        if type_ is not None:
-            return type_.decode([int(v) for v in found])
-        return found[0]
-
     def said(self, state: Scalars, text: str) -> str:
         """The value of an expression in a state, as text. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
@@ -191,47 +173,11 @@ class Session:
         The compiled engine does the search. Raises InputError if the text is not a condition.
         """
         sought = condition.condition(self.model, text)
-        state = self.states(path)[-1]
-        seen = Property(Invariant(_SOUGHT, lambda m, s: True, ""), graph.not_(sought), graph.TRUE)
-        from_here = copy.copy(self.model)
-        vars(from_here).update(initial=[state], start=None, properties=[seen], liveness=[])
+        from_here = self.model.seeking(sought, self.states(path)[-1])
         result = search("native")(from_here, options or SearchOptions(stop_at_first=True), None)
         if not result.violations:
             return NearestState(None, result)
         return NearestState(path.then(*result.violations[0].path), result)
-
-
-def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a pytest test that repeats a path and checks that its last state violates the same invariants.
-
-    ``changed`` has the parameters and rules that differ from the scenario's.
-    """
-    states = session.states(path)
-    lines = [
-        '"""A run found by hand."""',
-        "",
-        "import highwater",
-        "",
-        "",
-        "def test_run() -> None:",
-        f"    session = highwater.explore({scenario!r}{_options(changed)})",
-        f"    path = highwater.Path({path.initial})",
-        "    for action, parameters in [",
-    ]
-    for number in path.steps:
-        instance = session.model.instances[number]
-        lines.append(f"        ({instance.action.name!r}, {dict(instance.parameters)!r}),")
-    lines += [
-        "    ]:",
-        "        path = path.then(session.number(action, parameters))",
-        f"    assert session.violated(session.states(path)[-1]) == {session.violated(states[-1])!r}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
-    return "".join(f", {name}={dict(value)!r}" for name, value in changed.items() if value)
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
@@ -304,31 +250,23 @@ class Answers:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self._sessions: dict[frozenset[str], Session] = {}
-        self.session = self._with(frozenset())
+        self.session = Session(request.model())
+        self._switched: dict[str, Session] = {}
         self.answers: dict[str, Callable[[Arguments], dict[str, Any]]] = {
             "run": self.run,
             "nearest": self.nearest,
             "random": self.random,
             "rule": self.rule,
-            "test": self.test,
         }
 
-    def _with(self, switched: frozenset[str]) -> Session:
-        """The session of the scenario, with each of these rules switched to the opposite value."""
-        if switched not in self._sessions:
-            rules = {name: not self.request.rules[name] for name in switched}
-            if switched:
-                overrides = Overrides(
-                    dict(self.request.parameters),
-                    {**self.request.rules, **rules},
-                    profile=self.request.profile,
-                )
-                model = Request.of(self.request.scenario, overrides).without_goals().model()
-            else:
-                model = self.request.model()
-            self._sessions[switched] = Session(model)
-        return self._sessions[switched]
+    def switched(self, rule: str) -> Session:
+        """The session of the scenario with one rule switched to the opposite value."""
+        if rule not in self._switched:
+            rules = {**self.request.rules, rule: not self.request.rules[rule]}
+            overrides = Overrides(dict(self.request.parameters), rules, profile=self.request.profile)
+            model = Request.of(self.request.scenario, overrides).without_goals().model()
+            self._switched[rule] = Session(model)
+        return self._switched[rule]
 
     def _path(self, arguments: Arguments) -> Path:
         return Path.parse(arguments.get("path") or "0")
@@ -387,7 +325,7 @@ class Answers:
         name = arguments.get("name", "")
         if name not in self.request.rules:
             raise InputError(f"there is no rule {name!r}")
-        other = self._with(frozenset({name}))
+        other = self.switched(name)
         state = self.session.states(self._path(arguments))[-1]
         if [leaf.path for leaf in other.model.leaves] != [leaf.path for leaf in self.session.model.leaves]:
             return {"name": name, "comparable": False, "more": [], "less": [], "otherwise": []}
@@ -406,20 +344,6 @@ class Answers:
                 for i in here
                 if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
             ],
-        }
-
-    def test(self, arguments: Arguments) -> dict[str, Any]:
-        """The text of a pytest test that repeats the path."""
-        name = self.request.scenario.name
-        return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
-
-    @property
-    def changed(self) -> dict[str, Mapping[str, Any]]:
-        """The parameters and rules that differ from the scenario's own."""
-        own = Request.of(self.request.scenario, Overrides())
-        return {
-            "parameters": {k: v for k, v in self.request.parameters.items() if own.parameters[k] != v},
-            "rules": {k: v for k, v in self.request.rules.items() if own.rules[k] != v},
         }
 
 

@@ -156,7 +156,7 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
             raise BrokenRunError(
                 f"the run to a violation of {violation.property} takes step {number}, which is none"
             )
-        instance = model.instance(number)
+        instance = model.instances[number]
         after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
         if after is None:
             raise BrokenRunError(

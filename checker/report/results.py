@@ -132,8 +132,6 @@ class Result:
     """Properties that check nothing, as tracing finds: see ``vacuity.constant_properties``."""
     vacuous: tuple[Vacuous, ...] = ()
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
-    outside_states: int | None = None
-    """With ``outside``: the number of states found outside the bounds; otherwise None."""
     explored_at: str | None = None
     """When a stored result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
@@ -355,7 +353,6 @@ class Result:
             "promised": self.expected,
             "broken": list(self.broken),
             "distinct_states": None if self.walks is not None else self.distinct_states,
-            "outside_states": self.outside_states,
             "generated_states": self.generated_states,
             "depth": self.depth,
             "seconds": round(self.seconds, 6),
@@ -433,13 +430,8 @@ class Result:
         expect = request.scenario.expectation
         counts = [key for key in ("distinct_states", "depth") if getattr(expect, key) is not None]
         if counts and request.as_written and not request.counts_expected:
-            counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
-            how = "inside the bounds" if request.outside else counted
+            how = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
             yield f"not compared: {' and '.join(counts)}, expected of a search {how}"
-        if request.outside and expect.reachable:
-            yield "goals are not checked outside the bounds"
-        if self.outside_states is not None:
-            yield f"{self.outside_states:,} of these states are outside the bounds: checked, not expanded"
         so_far = " before the search stopped" if self.stopped_by else ""
         if self.never_enabled:
             yield f"never taken{so_far}: {', '.join(self.never_enabled)}"

@@ -49,14 +49,7 @@ class DepthResult(Result):
         said = super().to_json()
         for uncounted in ("distinct_states", "generated_states"):
             said[uncounted] = None
-        for absent in (
-            "outside_states",
-            "cut",
-            "actions",
-            "premises",
-            "collision_probability",
-            "spilled_bytes",
-        ):
+        for absent in ("cut", "actions", "premises", "collision_probability", "spilled_bytes"):
             del said[absent]
         said["question"] = "depth"
         said["asked_depth"] = self.asked_depth

@@ -1,9 +1,8 @@
 """Stored results of `check`: an unchanged scenario is not explored again.
 
-A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is
-also stored under the key of the traced model. So a changed text that gives an equal model needs no search. Both
-keys include everything else that a result depends on: expectations, workers, libraries and environment variables. A
-search that a limit or an option ended early is not stored.
+A result is stored under the key of its request, so that an unchanged protocol is not even traced. The key includes all
+sources of Highwater, and everything else that a result depends on: expectations, workers, libraries and environment
+variables. A search that a limit or an option ended early is not stored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from highwater.checker.engines.by_name import Engine
 from highwater.checker.report.counterexample import Counterexample
 from highwater.checker.report.results import Result
 from highwater.checker.report.vacuity import Vacuous
-from highwater.checker.runner.known import KnownModel
 from highwater.checker.scenarios import model_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
@@ -55,29 +53,15 @@ class Reuse(Enum):
 
 
 @dataclass(frozen=True)
-class KeptSearch:
-    """The result of a completed search, and the time when it ran."""
+class KeptResult:
+    """A stored result: a completed search with the time when it ran, its runs and vacuity."""
 
     search: SearchResult
     explored_at: str
-
-
-@dataclass(frozen=True)
-class KeptResult:
-    """A stored result: a completed search with its runs and vacuity."""
-
-    kept: KeptSearch
     runs: tuple[Counterexample, ...]
     ruled_out: tuple[str, ...]
     constant: tuple[str, ...]
     vacuous: tuple[Vacuous, ...]
-
-
-@dataclass(frozen=True)
-class TracedKey:
-    """The key of a traced model, stored under the key of its request."""
-
-    text: str
 
 
 def now() -> str:
@@ -99,41 +83,38 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
         result = Result(
             request,
             engines.DEFAULT,
-            known.kept.search,
+            known.search,
             tuple(run for run in known.runs if not run.goal),
             tuple(run for run in known.runs if run.goal),
             ruled_out=known.ruled_out,
             constant=known.constant,
             vacuous=known.vacuous,
-            explored_at=known.kept.explored_at,
+            explored_at=known.explored_at,
         )
         if not result.broken:  # the runs of an unexpected result are shown, which needs the model
             found[number] = result
     return found
 
 
-def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
-    """The stored search of the unchanged request, or else of an equal traced model; None if there is none."""
-    asked = asked_of(request, options)
-    known = cache.found(KeptResult, model.identity, *asked)
-    return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept
+def stored(model: Model, request: Request, options: SearchOptions) -> KeptResult | None:
+    """The stored result of the unchanged request; None if there is none."""
+    return cache.found(KeptResult, model.identity, *asked_of(request, options))
 
 
 def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
-    """Store the search and the result, if the protocol is built in and no limit or disk error affected the search.
+    """Store the result of an unchanged request, if no limit or disk error affected the search.
 
     If source files changed since this process began, the result is not stored.
     """
-    request, model, found = result.request, result.model, result.search
-    if model is None or not result.reached_end or found.trouble or found.unspilled:
+    request, model, search = result.request, result.model, result.search
+    if model is None or model.identity is None:
         return
-    if not model_key.comes_with_the_checker(request):
+    if not result.reached_end or search.trouble or search.unspilled or not model_key.sources_unchanged():
         return
-    kept, asked = KeptSearch(replace(found, graph=None), explored_at), asked_of(request, options)
-    cache.keep(kept, _traced(model, request), *asked)
-    if model_key.sources_unchanged():
-        facts = result.ruled_out, result.constant, result.vacuous
-        cache.keep(KeptResult(kept, tuple(map(_plain, result.runs)), *facts), model.identity, *asked)
+    runs = tuple(map(_plain, result.runs))
+    facts = result.ruled_out, result.constant, result.vacuous
+    kept = KeptResult(replace(search, graph=None), explored_at, runs, *facts)
+    cache.keep(kept, model.identity, *asked_of(request, options))
 
 
 def _plain(run: Counterexample) -> Counterexample:
@@ -153,20 +134,3 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
     )
     counts = expect.distinct_states, expect.depth, request.as_written, request.counts_expected
     return expected, counts, settings, request.symmetry, request.deadlock, options.workers, around
-
-
-def _traced(model: Model, request: Request) -> bytes | None:
-    """The key of the traced model; None if there is no key.
-
-    If the model is a ``KnownModel``, its key is read from the cache. Otherwise the key is computed and stored.
-    """
-    if request.outside or not model_key.comes_with_the_checker(request):
-        return None
-    if isinstance(model, KnownModel):
-        known = cache.found(TracedKey, model.identity)
-        return None if known is None else known.text.encode()
-    text = model_key.result_key(model, request)
-    if text is None:
-        return None
-    cache.keep(TracedKey(text), model.identity)
-    return text.encode()

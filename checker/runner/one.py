@@ -10,17 +10,22 @@ from dataclasses import replace
 from typing import TypeVar
 
 from highwater.checker.engines import by_name as engines
-from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import Result
 from highwater.checker.report.vacuity import idle
-from highwater.checker.runner import kept, known
-from highwater.checker.runner.kept import KeptSearch, Reuse
+from highwater.checker.runner import kept
+from highwater.checker.runner.kept import KeptResult, Reuse
+from highwater.checker.scenarios.model_key import request_key
 from highwater.checker.scenarios.request import Request
-from highwater.checker.scenarios.search import Progress, ProgressCallback, SearchOptions, SearchResult
-from highwater.model.language import graph
-from highwater.model.language.model import Model, Property, confine
-from highwater.model.language.protocol import Invariant
+from highwater.checker.scenarios.search import (
+    Progress,
+    ProgressCallback,
+    SearchOptions,
+    SearchResult,
+    SimulationOptions,
+    SimulationResult,
+)
+from highwater.model.language.model import Model
 from highwater.traces.reading import printable
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
@@ -143,17 +148,16 @@ def explore(
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
-    outside: int | None = None
-    before: KeptSearch | None = None
+    before: KeptResult | None = None
     request = request.for_first() if options.stop_at_first else request
     try:
-        model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
+        model = request.model()
+        if keep and engine == engines.DEFAULT:
+            model.identity = request_key(request)
         if reuse is Reuse.REUSE:
-            before = kept.search(model, request, options)
+            before = kept.stored(model, request, options)
         if before is not None:
             found = before.search
-        elif request.outside:
-            found, outside = _search_outside(model, search, options, progress)
         elif request.liveness:
             from highwater.checker.engines.liveness import search_with_liveness
 
@@ -163,33 +167,16 @@ def explore(
     except KeyboardInterrupt:
         pass
     first = options.stop_at_first
-    result = result_of(Result, request, engine, model, found, stop_at_first=first, outside_states=outside)
+    result = result_of(Result, request, engine, model, found, stop_at_first=first)
     if reuse is not Reuse.NEVER:
         kept.keep(result, options, before.explored_at if before else kept.now())
     return result if before is None else replace(result, explored_at=before.explored_at)
 
 
-def _search_outside(
-    model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
-) -> tuple[SearchResult, int]:
-    """Search all states within the bounds, and those one step outside.
-
-    Returns the result, and the number of states outside the bounds.
-    """
-    seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
-    own = model.properties
-    model.properties = [*own, seen]
-    try:
-        found = search(model, options, progress)
-    finally:
-        model.properties = own
-    return found, found.premises.pop(seen.name)
-
-
-def walk(
-    request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
-) -> Result:
+def walk(request: Request, options: SimulationOptions, *, quiet: bool) -> Result:
     """Trace a scenario, take random walks, and replay the runs to its violations."""
+    from highwater.checker.engines.native.simulate import simulate
+
     model: Model | None = None
     found = SimulationResult(stopped_by="interrupted", seed=options.seed)
     try:
@@ -198,7 +185,7 @@ def walk(
             found = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass
-    return result_of(Result, request, engine, model, found, stop_at_first=True)
+    return result_of(Result, request, engines.DEFAULT, model, found, stop_at_first=True)
 
 
 def result_of(
@@ -209,7 +196,6 @@ def result_of(
     found: SearchResult,
     *,
     stop_at_first: bool,
-    outside_states: int | None = None,
 ) -> Kind:
     """The result of a search, with the runs to its violations and goals.
 
@@ -231,6 +217,5 @@ def result_of(
         tuple(model.ruled_out),
         constant=nothing.constant,
         vacuous=nothing.warnings,
-        outside_states=outside_states,
         model=model,
     )

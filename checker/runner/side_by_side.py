@@ -7,17 +7,18 @@ process that found it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.processes import Pool, ProcessEnded, Say
 from highwater.checker.base.text import width
-from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.by_name import Engine, Search
 from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.runner.kept import Reuse
@@ -44,70 +45,96 @@ class Batch:
 
     names: tuple[str, ...]
     overrides: Overrides
-    engine: str
+    engine: Engine
     options: SearchOptions
     reuse: Reuse = Reuse.NEVER
     verbose: bool = False
     quiet: bool = False
 
+    @property
+    def shows_all(self) -> bool:
+        """True if runs are shown even if the result is as expected."""
+        return self.verbose or len(self.names) == 1
+
+    @property
+    def processes(self) -> int:
+        """The number of scenarios to explore at a time; 1 for Spark.
+
+        With --limit-seconds it is also 1, so that scenarios do not slow each other down.
+        """
+        if self.engine.name == "spark" or self.options.limit_seconds is not None:
+            return 1
+        return self.options.workers or len(os.sched_getaffinity(0))
+
+    def search(self) -> Search:
+        """The engine's search function. Raises InputError for unsupported options."""
+        return self.engine.search(len(self.names))
+
     def request(self, number: int) -> Request:
         """The request of the scenario with this number."""
-        return engines.Engine(self.engine).request(scenario_files.find(self.names[number]), self.overrides)
+        return self.engine.request(scenario_files.find(self.names[number]), self.overrides)
 
     def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> ScenarioRun:
-        """Explore a scenario, with at most ``memory`` bytes; None: the memory that the options allow."""
+        """Explore a scenario, with at most ``memory`` bytes beside others; None: alone, as the options allow."""
         options = replace(
             self.options,
             symmetry=request.symmetry,
             deadlock=request.deadlock,
             memory_bytes=self.options.memory_bytes if memory is None else memory,
             on_disk=memory is None,  # if ``memory`` is too small, the scenario is explored again alone
-            crowded=True,
+            crowded=memory is not None,
         )
-        search = engines.search(self.engine)
         found = exploration.explore(
-            request, self.engine, search, options, progress, keep=True, reuse=self.reuse
+            request, self.engine.name, self.search(), options, progress, keep=True, reuse=self.reuse
         )
-        return ScenarioRun.of(found, self.verbose)
+        shown = not self.quiet and (self.shows_all or found.broken)
+        return ScenarioRun(found, tuple(found.told_runs(full=self.verbose, width=width())) if shown else ())
 
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """The result of a scenario, without its model, and the lines of its counterexamples."""
+    """The result of a scenario, and the lines of its counterexamples that are shown."""
 
     result: Result
     lines: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """The run of a result. Its lines are empty if the result is as expected and ``verbose`` is False."""
-        lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
-        return cls(replace(result, model=None), tuple(lines))
+    def without_model(self) -> ScenarioRun:
+        """A copy without the model, for another process, or to be stored while others are explored."""
+        return replace(self, result=replace(self.result, model=None))
 
 
-def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
-    """Explore scenarios, ``processes`` at a time, and yield their results in order.
+def explored(batch: Batch, requests: Mapping[int, Request]) -> Iterator[tuple[int, ScenarioRun]]:
+    """Explore these scenarios of a batch, and yield their results in order.
 
     The first Ctrl-C ends the running scenarios with partial results; scenarios that have not begun are left out. An
     exception of a scenario is raised in place of its result. A scenario that ran out of memory, or whose process or
-    engine failed, is explored again alone.
+    engine failed, is explored again alone. Only a scenario that is explored alone keeps its model.
     """
-    together = _Together(asked, requests, processes)
-    try:
-        yield from together.run()
-    finally:
-        together.close()
+    processes = min(len(requests), batch.processes)
+    if processes > 1:
+        together = _Together(batch, requests, processes)
+        try:
+            yield from together.run()
+        finally:
+            together.close()
+        return
+    for number, request in requests.items():
+        with exploration.ProgressReporter(request.scenario.name, quiet=batch.quiet) as progress:
+            run = batch.explore(request, None, progress)
+        yield number, run
+        if run.result.status is Status.INTERRUPTED:
+            break
 
 
 class _Together:
     """A batch of scenarios in progress: the scenarios left, the results, and the helper processes."""
 
-    def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
+    def __init__(self, asked: Batch, requests: Mapping[int, Request], processes: int) -> None:
         self.asked, self.requests, self.processes = asked, requests, processes
         self.memory = _memory(asked.options) // processes
         # The scenarios with most expected states come first, so that no process begins a long scenario at the end.
-        sizes = [r.scenario.expectation.distinct_states or 0 for r in requests]
-        self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
+        sizes = {n: r.scenario.expectation.distinct_states or 0 for n, r in requests.items()}
+        self.left = deque(sorted(requests, key=lambda n: -sizes[n]))
         self.found: dict[int, ScenarioRun | BaseException] = {}
         self.again: deque[int] = deque()
         self.helping: set[int] = set()
@@ -118,17 +145,16 @@ class _Together:
         self.pool = Pool[int](partial(_help, asked, self.memory))
         self.timer = threading.Timer(HELP_AFTER, self._be_helped)
 
-    def run(self) -> Iterator[ScenarioRun]:
+    def run(self) -> Iterator[tuple[int, ScenarioRun]]:
         """Explore all scenarios, and yield their results in order."""
         self.timer.daemon = True
         self.timer.start()
-        given = 0
+        rest = deque(self.requests)
         try:
             while (number := self.take()) is not None:
                 self.settle(number, self._explore(number, self.memory), here=True)
-                while given in self.found:
-                    yield self._give(given)
-                    given += 1
+                while rest and rest[0] in self.found:
+                    yield rest[0], self._give(rest.popleft())
             self._wait()
             while self.again and not self.stopped:
                 number = self.again.popleft()
@@ -138,9 +164,9 @@ class _Together:
         if self.stopped:
             with suppress(KeyboardInterrupt):
                 self._wait()
-        for number in range(given, len(self.requests)):
+        for number in rest:
             if number in self.found:
-                yield self._give(number)
+                yield number, self._give(number)
 
     def take(self, *, help: bool = False) -> int | None:
         """The index of the next scenario for this process or, with ``help``, for a helper; None if none is left."""
@@ -160,7 +186,7 @@ class _Together:
             self._show()
 
     def _show(self) -> None:
-        names = [request.scenario.name for request in self.requests]
+        names = {number: request.scenario.name for number, request in self.requests.items()}
         under_way = (
             f"{names[n]} ({'tracing and compiling' if p is None else f'{p.distinct_states:,} states, depth {p.depth}'})"
             for n, p in self.running.items()
@@ -215,7 +241,7 @@ class _Together:
     def _explore(self, number: int, memory: int | None) -> ScenarioRun | Exception:
         request, progress = self.requests[number], partial(self.show, number)
         try:
-            return self.asked.explore(request, memory, None if self.asked.quiet else progress)
+            return self.asked.explore(request, memory, None if self.asked.quiet else progress).without_model()
         except (InputError, LanguageError) as wrong:
             return wrong
 
@@ -246,7 +272,7 @@ class _Together:
             return replace(said, result=replace(said.result, request=request))
         if self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
             nothing = SearchResult(stopped_by="interrupted")
-            return ScenarioRun(Result(request, self.asked.engine, nothing))
+            return ScenarioRun(Result(request, self.asked.engine.name, nothing))
         return said
 
     def _wait(self) -> None:
@@ -273,6 +299,6 @@ def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
             next_seconds = progress.seconds + _SAY_EVERY
             say(progress)
 
-    found = asked.explore(asked.request(number), memory, None if asked.quiet else progress)
+    found = asked.explore(asked.request(number), memory, None if asked.quiet else progress).without_model()
     # The request cannot be pickled; the parent adds it again.
     return replace(found, result=replace(found.result, request=None))  # type: ignore[arg-type]

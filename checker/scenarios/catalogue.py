@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +27,7 @@ from highwater.model import registry
 from highwater.model.language.declarations import check_names
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.liveness import Liveness
+from highwater.model.language.procedures import taking
 from highwater.model.language.protocol import (
     Action,
     ChoiceError,
@@ -61,7 +62,7 @@ class Definition:
     reachable: tuple[Goal, ...] = ()
     """Reachability goals. A scenario names the goals that it expects to be reached."""
     procedure: str = ""
-    """The scenario's own start and procedure, as text; empty if it has none."""
+    """The procedure to which the protocol is restricted; empty: it is not restricted."""
 
     def __post_init__(self) -> None:
         """Raises LanguageError if a property or an action names a number, a rule or an action that does not exist."""
@@ -74,6 +75,14 @@ class Definition:
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
         for named in ruled:
             check_conditions(self.protocol, named)
+
+    def taking(self, name: str) -> Definition:
+        """The definition restricted to the procedure of this name. Raises InputError if the protocol has none."""
+        known = self.protocol.procedures
+        if name not in known:
+            raise InputError(unknown(f"procedure of {self.name}", name, known))
+        protocol, result = taking(self.protocol, known[name])
+        return replace(self, protocol=protocol, liveness=(*self.liveness, result), procedure=name)
 
     @classmethod
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:

@@ -12,11 +12,9 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import catalogue, rulebook, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import led_again
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
-from highwater.model.language.errors import first_paragraph
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
@@ -40,9 +38,6 @@ _PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
 
 _ROLES = {"helpers": "helper"}
 """The role of properties that are checked only if a scenario names them."""
-
-_OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
-"""Properties that belong to no protocol, with their meanings."""
 
 Entry = dict[str, Any]
 Property = Invariant | StepProperty | Liveness
@@ -82,7 +77,7 @@ def find(name: str) -> list[Entry]:
     found = [e for d in catalogue.definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
     if name in observed():
         found.append(_observed(name))
-    return [*found, _of_scenarios(name)] if name in _OF_SCENARIOS else found
+    return [*found, _of_scenarios(name)] if name in _unlisted() else found
 
 
 def _in_file(definition: Definition, name: str) -> list[Entry]:
@@ -101,7 +96,7 @@ def _of_protocol(definition: Definition, name: str) -> list[Entry]:
 
 def names() -> list[str]:
     """The names of all entries of all ``KINDS``, and of the properties that belong to no protocol."""
-    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
+    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_unlisted()]
 
 
 def scenario(name: str) -> Entry:
@@ -258,10 +253,17 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
     return {name: value for name, value in asked if value is not None}
 
 
+@cache
+def _unlisted() -> dict[str, str]:
+    """The properties that only scenarios have, with their meanings: ``deadlock``, and the results of procedures."""
+    results = [p.result for d in catalogue.definitions() for p in d.protocol.procedures.values()]
+    return {DEADLOCK: DEADLOCK_MEANING, **{r.name: r.meaning for r in results}}
+
+
 def _of_scenarios(name: str) -> Entry:
-    """The entry of one of the properties that belong to no protocol (``_OF_SCENARIOS``)."""
+    """The entry of a property that only scenarios have."""
     said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
-    return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
+    return {**said, "meaning": _unlisted()[name], **_asked(name, None)}
 
 
 def _observed(name: str) -> Entry:

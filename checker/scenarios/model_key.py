@@ -2,7 +2,6 @@
 
 - ``request_key`` identifies a request with a built-in protocol: equal sources and settings trace equal models.
 - ``model_key`` identifies a traced model: everything that a search can report, and the order of the search.
-- ``result_key`` adds the engine to the ``model_key``.
 - ``engine_key`` identifies the code that explores and proves.
 - ``Fingerprints`` identify behaviour. Names have no effect on a fingerprint, nor have the order or grouping of
   operands, De Morgan's laws, or writing ``a < 3`` as ``a <= 2``. The position of a scalar in the state has an effect.
@@ -15,7 +14,6 @@ import functools
 import hashlib
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
@@ -23,10 +21,8 @@ from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
-
 import highwater
-from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.request import Request
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
@@ -47,14 +43,13 @@ def request_key(request: Request) -> bytes | None:
     None in these cases:
 
     - Keys are turned off (``named`` is False).
-    - States outside the bounds are checked.
     - Tracing depends on a user's file.
     - Sources may have changed since this process began.
     """
-    if request.outside or not comes_with_the_checker(request):
+    if not comes_with_the_checker(request):
         return None
     definition = request.scenario.definition
-    source = _source(definition.name)
+    source = _source()
     if source is None:
         return None
     properties = (request.invariants, request.step_properties, request.liveness, request.goals)
@@ -80,26 +75,28 @@ def comes_with_the_checker(request: Request) -> bool:
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
     known = {id(p) for kind in (*kinds, all_.reachable) for p in kind}
     protocol = definition.protocol
-    if definition.procedure:  # the key contains the text of the procedure
+    if definition.procedure:  # the key contains the name of the procedure, which is in the sources
         protocol = protocol.__mro__[1]
-        known |= {id(p) for p in definition.liveness if p.function is scenario_files.led_again}
+        known.add(id(definition.liveness[-1]))
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     return protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
 
 
-def _source(protocol: str) -> bytes | None:
-    """A digest of a protocol's sources; None if they are missing or changed since this process began."""
+def _source() -> bytes | None:
+    """A digest of all sources; None if they are missing or changed since this process began."""
     try:
-        digest, changed = _sources().of_protocol(protocol)
+        sources = _sources()
     except OSError:
         return None
-    return digest if 0 < changed < _BEFORE else None
+    return sources.digest() if 0 < sources.changed < _BEFORE else None
 
 
 def sources_unchanged() -> bool:
-    """True if no source file that a key includes has changed since this process began."""
+    """True if no source has changed since this process began, and ``request_key`` read the present files."""
     try:
-        return _sources().last_change() < _BEFORE
+        package = Path(highwater.__file__).parent
+        changed = {name: os.stat(package / name).st_ctime for name in source_files(package)}
+        return changed.keys() == _sources().digests.keys() and max(changed.values(), default=0.0) < _BEFORE
     except OSError:
         return False
 
@@ -109,106 +106,45 @@ def _sources() -> Sources:
     return Sources(Path(highwater.__file__).parent)
 
 
-_CODE, _CODE_OR_TABLE = (".py",), (".py", ".toml")
 _ENGINES = ("checker/base", "checker/engines", "checker/runner", "checker/scenarios", "model/language")
-_COMMENT = re.compile(r"#.*|\\\n")
-_MODULE = re.compile(r"\bhighwater((?:\.\w+)+)")
-_NAMES = re.compile(r"\bfrom\s+highwater([\w.]*)\s+import\s+(\([^)]*\)|.*)")
-_BY_VALUE = re.compile(r"__import__|import_module|\bfrom\s+\.")
 
 
 class Sources:
-    """The source files of a package on which tracing and exploring depend. Each is read once."""
+    """The source files of a package: the digest of each by its path, and the time of the last change."""
 
     def __init__(self, package: Path) -> None:
-        self._package = package
-        self._read: dict[str, tuple[bytes, float, str]] = {}
-        self._imports = functools.cache(self._imports_of)
-        self.of_protocol = functools.cache(self._of_protocol)
-        """Maps a protocol's name to a digest of the sources behind its tracing, and the time of their last change."""
-        self.of_engines = functools.cache(self._of_engines)
-        """A digest of the sources of the engines and the language, and the time of their last change."""
-
-    def _of_protocol(self, name: str) -> tuple[bytes, float]:
-        """The digest of the sources of a protocol, and the time of the last change.
-
-        The sources are the checker, the language, the protocol's own files, and the files of protocols and properties
-        that these import.
-        """
-        every = self._below("model", _CODE) + self._below("invariants", _CODE)
-        top = [f for f in every if f.count("/") == 1 and f.startswith("model/")]
-        common = [*top, "invariants/catalogue.py", *self._below("model", (".toml",))]
-        common += [*self._below("model/language", _CODE), *self._below("checker", _CODE_OR_TABLE)]
-        begin = [f"model.{name}", f"invariants.{name}", f"invariants.{name.split('.')[0]}.inductive"]
-        return self._digest({*common, *self._imported(begin, set(every))})
-
-    def _of_engines(self, *folders: str) -> tuple[bytes, float]:
-        return self._digest({file for folder in (*_ENGINES, *folders) for file in self._below(folder, _CODE)})
-
-    def last_change(self) -> float:
-        """The time of the last change of a file that was read; 0 if none was read."""
-        return max((os.stat(self._package / file).st_ctime for file in self._read), default=0.0)
-
-    def _below(self, folder: str, kinds: tuple[str, ...]) -> list[str]:
-        found = []
-        for place, inner, names in os.walk(self._package / folder):
-            inner[:] = [name for name in inner if name != "__pycache__"]
-            if os.path.basename(place) == "scenarios":  # a request contains its scenario's content
-                names = [name for name in names if name.endswith(".py")]
-            relative = os.path.relpath(place, self._package)
-            found += [f"{relative}/{name}" for name in names if name.endswith(kinds)]
-        return found
-
-    def _imported(self, modules: list[str], every: set[str]) -> set[str]:
-        """The files of these modules and of all modules that they import.
-
-        If a file computes the name of a module that it imports, the result is ``every``.
-        """
-        found: set[str] = set()
-        left = list(modules)
-        while left:
-            parts = left.pop().strip(".").split(".")
-            for size in range(1, len(parts) + 1):
-                path = "/".join(parts[:size])
-                for file in (f"{path}.py", f"{path}/__init__.py"):
-                    if (
-                        file not in every
-                        or file in found
-                        or path in ("model/registry", "invariants/catalogue")
-                    ):
-                        continue
-                    imports = self._imports(file)
-                    if imports is None:
-                        return every
-                    found.add(file)
-                    left += imports
-        return found
-
-    def _imports_of(self, file: str) -> set[str] | None:
-        """The modules of this package that a file may import; None if the file computes the name of a module."""
-        text = _COMMENT.sub(" ", self._file(file)[2])
-        if _BY_VALUE.search(text):
-            return None
-        found = set(_MODULE.findall(text))
-        for module, names in _NAMES.findall(text):
-            found |= {f"{module}.{name}" for name in re.findall(r"\w+", names)}
-        return found
-
-    def _file(self, name: str) -> tuple[bytes, float, str]:
-        """The digest of a file, the time of its last change, and its text."""
-        if name not in self._read:
-            with open(self._package / name, "rb", buffering=0) as file:
+        """Read all source files. Raises OSError."""
+        self.digests: dict[str, bytes] = {}
+        self.changed = 0.0
+        for name in source_files(package):
+            with open(package / name, "rb", buffering=0) as file:
                 # Not st_mtime, which a writer can set to any time.
-                changed, content = os.fstat(file.fileno()).st_ctime, file.read()
-            text = content.decode(errors="replace") if name.endswith(".py") else ""
-            self._read[name] = hashlib.sha256(content).digest(), changed, text
-        return self._read[name]
+                self.changed = max(self.changed, os.fstat(file.fileno()).st_ctime)
+                self.digests[name] = hashlib.sha256(file.read()).digest()
+        self.digest = functools.cache(self._digest)
+        """A digest of the sources in the given folders, by default of all, and of Python and its libraries."""
 
-    def _digest(self, files: set[str]) -> tuple[bytes, float]:
+    def _digest(self, *folders: str) -> bytes:
         digest = hashlib.sha256(repr((sys.version, sys.flags.optimize, _versions())).encode())
-        for name in sorted(files):
-            digest.update(f"{name}\n".encode() + self._file(name)[0])
-        return digest.digest(), max((self._read[name][1] for name in files), default=0.0)
+        for name, own in self.digests.items():
+            if not folders or name.startswith(tuple(f"{folder}/" for folder in folders)):
+                digest.update(f"{name}\n".encode() + own)
+        return digest.digest()
+
+
+def source_files(package: Path) -> list[str]:
+    """The paths of a package's code and tables, sorted. Scenarios are left out: a request has its scenario's content.
+
+    Links to folders are followed, because a checkout has links to its four folders of code.
+    """
+    found = []
+    for place, inner, names in os.walk(package, followlinks=True):
+        inner[:] = [name for name in inner if name != "__pycache__"]
+        kinds = ".py" if os.path.basename(place) == "scenarios" else (".py", ".toml")
+        found += [
+            os.path.relpath(os.path.join(place, name), package) for name in names if name.endswith(kinds)
+        ]
+    return sorted(found)
 
 
 def _versions() -> list[str]:
@@ -377,17 +313,4 @@ def engine_key(*folders: str) -> str:
 
     ``folders`` have further code that the digest includes.
     """
-    return _sources().of_engines(*folders)[0].hex()[:20]
-
-
-def result_key(model: Model, request: Request) -> str | None:
-    """A key of all that exploring a traced model depends on.
-
-    None if the engine's files may have changed since this process began.
-    """
-    digest, changed = _sources().of_engines()
-    if not 0 < changed < _BEFORE:
-        return None
-    names = [model_key(model, request.symmetry, request.deadlock), msgspec.to_builtins(model.outline)]
-    laid_out = [[leaf.path for leaf in model.leaves], model.protocol.symmetric]
-    return hashlib.sha256(digest + repr((names, laid_out)).encode()).hexdigest()
+    return _sources().digest(*_ENGINES, *folders).hex()[:20]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -41,7 +41,6 @@ from highwater.model.language.protocol import (
     why_absent,
 )
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.types import widening
 
 _KINDS = {
     "invariants": ("invariant", "invariants"),
@@ -181,8 +180,7 @@ def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
 OPTION = "--property"
 """The option that names the properties and goals to check."""
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
-_OUTSIDE = "--outside takes no step outside the bounds"
-"""The reasons for not checking a liveness property that neither an option nor the scenario names."""
+"""The reason for not checking a liveness property that neither an option nor the scenario names."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,6 @@ class Overrides:
     properties: tuple[str, ...] = ()
     symmetry: bool | None = None
     deadlock: bool | None = None
-    outside: bool = False
 
     @classmethod
     def parse(
@@ -206,7 +203,6 @@ class Overrides:
         properties: Sequence[str] = (),
         symmetry: bool | None = None,
         deadlock: bool | None = None,
-        outside: bool = False,
     ) -> Overrides:
         """Parse the texts of the options. Raises InputError for an invalid text."""
         return cls(
@@ -216,7 +212,6 @@ class Overrides:
             tuple(properties),
             symmetry,
             deadlock,
-            outside,
         )
 
     @property
@@ -246,8 +241,6 @@ class Request:
     counts_expected: bool
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
-    outside: bool = False
-    """True if states one step outside the bounds are also checked."""
     withheld: tuple[tuple[Liveness, str], ...] = ()
     """Liveness properties that this request cannot check, each with the reason."""
     narrowed_by: str = ""
@@ -259,8 +252,7 @@ class Request:
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
         """The request for a scenario with overrides. Raises InputError for an unknown name or a value out of range.
 
-        Also raises InputError if a property to check cannot be checked with symmetry reduction, or outside the
-        bounds.
+        Also raises InputError if a property to check cannot be checked with symmetry reduction.
         """
         protocol = scenario.protocol
         changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}
@@ -279,9 +271,8 @@ class Request:
             invariants, step_properties, liveness = chosen(scenario.definition, absent, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
         withheld: tuple[tuple[Liveness, str], ...] = ()
-        if names is None and (overrides.outside or symmetry):
-            why = _OUTSIDE if overrides.outside else _SYMMETRY
-            withheld, liveness = tuple((p, why) for p in liveness), ()
+        if symmetry and names is None:
+            withheld, liveness = tuple((p, _SYMMETRY) for p in liveness), ()
         if symmetry and liveness:
             raise InputError(
                 f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
@@ -293,12 +284,6 @@ class Request:
             if overrides.deadlock is None
             else overrides.deadlock
         )
-        if overrides.outside and (liveness or deadlock):
-            checked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
-            raise InputError(
-                f"{scenario.name}: {checked} cannot be checked with --outside, as no step is taken "
-                "outside the bounds; use --property invariants"
-            )
         return cls(
             scenario=scenario,
             profile=profile,
@@ -308,10 +293,9 @@ class Request:
             symmetry=symmetry,
             deadlock=deadlock,
             as_written=not overrides.void,
-            counts_expected=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
+            counts_expected=not overrides.void and symmetry == scenario.symmetry,
             liveness=liveness,
             step_properties=step_properties,
-            outside=overrides.outside,
             withheld=withheld,
             narrowed_by=OPTION if overrides.properties else "the scenario" if names is not None else "",
             goals=_goals(scenario, overrides, absent),
@@ -325,13 +309,12 @@ class Request:
         """
         if not self.symmetry:
             return self
-        back = () if self.outside else self.withheld
         return replace(
             self,
             symmetry=False,
             counts_expected=False,
-            liveness=(*self.liveness, *(p for p, _ in back)),
-            withheld=() if back else self.withheld,
+            liveness=(*self.liveness, *(p for p, _ in self.withheld)),
+            withheld=(),
         )
 
     def for_walks(self) -> Request:
@@ -422,8 +405,7 @@ class Request:
         Raises LanguageError or InputError if the protocol's text is invalid.
         """
         definition = self.scenario.definition
-        blaming = scenario_files.blaming(self.scenario)
-        with catalogue.blaming(definition.file), blaming, widening() if self.outside else nullcontext():
+        with catalogue.blaming(definition.file):
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
             of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))
@@ -442,18 +424,13 @@ def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | N
 
 
 def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:
-    """The goals to search for: those that an option names, or else the scenario's goals that exist.
-
-    With --outside the scenario's goals are left out.
-    """
+    """The goals to search for: those that an option names, or else the scenario's goals that exist."""
     if not overrides.properties:
         existing = {g.name for g in scenario.definition.reachable if not absent(g)}
-        expected = () if overrides.outside else scenario.expectation.reachable
-        return chosen_goals(scenario.definition, absent, (name for name in expected if name in existing))
+        expected = (name for name in scenario.expectation.reachable if name in existing)
+        return chosen_goals(scenario.definition, absent, expected)
     named = goals_among(scenario.definition, overrides.properties)
     with _option(OPTION):
-        if named and overrides.outside:
-            raise InputError(f"{named[0]} is a reachability goal: --outside checks properties only")
         return chosen_goals(scenario.definition, absent, named)
 
 
@@ -502,7 +479,6 @@ class ScenarioSettings(TypedDict, total=False):
     properties: Iterable[str]
     deadlock: bool | None
     symmetry: bool | None
-    outside: bool
 
 
 def asked(
@@ -524,7 +500,6 @@ def asked(
         properties=tuple(settings.get("properties", ())),
         symmetry=settings.get("symmetry"),
         deadlock=settings.get("deadlock"),
-        outside=settings.get("outside", False),
     )
     if isinstance(subject, Request):
         if overrides != Overrides():

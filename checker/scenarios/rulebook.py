@@ -1,4 +1,4 @@
-"""A rule, a family of rules or a proposal with all that refers to it, as plain data; and rules as HTML in pages."""
+"""A rule, a family of rules or a proposal with all that refers to it, as plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from highwater.checker.scenarios import catalogue as protocols
@@ -37,18 +36,17 @@ def listed() -> list[Entry]:
     return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
-def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
+def find(name: str, own: Definition | None = None) -> Entry | None:
     """The full entry of a rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``), or None.
 
-    ``own`` is a protocol from a user's file; then its rulebook is used. Without ``with_tests``, no test is listed, and
-    no test file is read.
+    ``own`` is a protocol from a user's file; then its rulebook is used.
     """
     book = RULEBOOK if own is None else own.protocol.rulebook
     if not isinstance(book, Rulebook):
         return None
     asked = {name.strip(), name.strip().upper()}
     for wanted in asked & book.keys():
-        return number(wanted, book, protocols.definitions() if own is None else (own,), with_tests=with_tests)
+        return number(wanted, book, protocols.definitions() if own is None else (own,))
     for family in book.families:
         if asked & {family.prefix, f"KIP-{family.prefix}"}:
             return _family(family, book)
@@ -66,7 +64,7 @@ def unknown_number(name: str) -> str | None:
     return f"unknown rule number {name!r}{see}"
 
 
-def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
+def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
     """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
     switches = sources.switches(name, within)
@@ -77,7 +75,6 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
     helpers = sources.helpers(name)
     broken = {(p, e["name"]) for e in properties for p in e["protocols"]}
     scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
-    words = [e["name"] for e in (*switches, *actions, *properties, *helpers, *scenarios)]
     return {
         **_short(rule, book),
         "states": rule.states,
@@ -95,8 +92,6 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
         "liveness": liveness,
         "helpers": helpers,
         "scenarios": scenarios,
-        "gallery": sources.gallery(name, [e["name"] for e in scenarios]),
-        "tests": sources.tests(name, words) if with_tests else [],
     }
 
 
@@ -120,8 +115,6 @@ def parts(entry: Entry) -> Iterator[tuple[str, list[RulePart]]]:
             RulePart(e["name"], place=e["place"]) for e in entry["functions"] if e["states"] is states
         ]:
             yield title, found
-    if found := [RulePart(f"{e['page']}#{e['name']}") for e in entry["gallery"]]:
-        yield "gallery", found
 
 
 _KINDS = {
@@ -269,31 +262,3 @@ def _violated(outline: Entry) -> list[str]:
 
 def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:
     return LanguageError(f"sentence “{sentence.says}” ({sentence.rule}): {message}", str(AUDIT.path))
-
-
-# --- links in pages of HTML ---------------------------------------------------------------------------
-
-
-def linked(text: str, book: Rulebook) -> str:
-    """A text as HTML in which each rule number links to ``section``, with the rule's statement as its title."""
-    return book.pattern.sub(
-        lambda n: f'<a href="#rule-{n[0]}" title="{escape(book[n[0]].states)}">{n[0]}</a>', escape(text)
-    )
-
-
-def section(text: str, book: Rulebook) -> Iterator[str]:
-    """The lines of HTML about the rules whose numbers are in a text; none if there are no numbers."""
-    named = set(book.pattern.findall(text))
-    if not named:
-        return
-    yield "<h2>The rules that are named here</h2>"
-    for number, rule in book.items():
-        if number not in named:
-            continue
-        cited = ", ".join(f'<a href="{escape(p.link)}">{escape(p.name)}</a>' for p in book.proposals(number))
-        yield f'<h3 id="rule-{number}">{number}: {escape(rule.title)}</h3>'
-        yield f"<p>{escape(rule.states)}</p><p><b>Why:</b> {escape(rule.why)}</p>"
-        if rule.beyond:
-            yield f"<p><b>Beyond the proposal's letter:</b> {escape(rule.beyond)}</p>"
-        if cited:
-            yield f"<p>From {cited}{', ' if rule.section else ''}{escape(rule.section)}</p>"

@@ -1,7 +1,4 @@
-"""The places that name a rule number: switches, actions, properties, scenarios, docstrings, galleries and tests.
-
-Galleries and tests exist only in a source tree, not in an installed package.
-"""
+"""The places that name a rule number: switches, actions, properties, scenarios and docstrings."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -120,48 +117,6 @@ def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int]]
             yield f"{within}{node.name}", node.lineno
         if isinstance(node, ast.ClassDef):
             yield from _definitions(node.body, f"{within}{node.name}.")
-
-
-def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
-    """The entries of the galleries in docs/ that name the number or are about one of these scenarios."""
-    return [
-        {"name": anchor, "page": page}
-        for page, scenario, anchor, text in _galleries()
-        if scenario in scenarios or names_number(text, number)
-    ]
-
-
-@cache
-def _galleries() -> tuple[tuple[str, str, str, str], ...]:
-    """All entries of the galleries: (page, scenario, anchor, text)."""
-    found = []
-    for path in sorted((ROOT / "docs" / "pages").glob("*gallery.md")):
-        parts = re.split(r"^### (\S+)$", path.read_text(encoding="utf-8"), flags=re.M)
-        place = re.search(r"model/(\S+)/scenarios/(\S*?)\*\.toml", parts[0])
-        prefix = f"{place[1]}/{place[2]}" if place else ""
-        for name, text in zip(parts[1::2], parts[2::2], strict=True):
-            own = re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
-            found.append((f"docs/pages/{path.name}", prefix + name, name, own))
-    return tuple(found)
-
-
-def tests(number: str, words: Collection[str]) -> list[Entry]:
-    """The test files that name the number or one of ``words``: names of switches, actions, properties and scenarios.
-
-    Each file is listed once.
-    """
-    if not (ROOT / "pyproject.toml").is_file():  # an installed package
-        return []
-    found = []
-    wanted = set(words)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
-        named = sorted(wanted.intersection(re.findall(r"(?<![\w/])[\w/-]+", text)))
-        if names_number(text, number):
-            named.insert(0, number)
-        if named:
-            found.append({"name": path.relative_to(ROOT).as_posix(), "names": named})
-    return found
 
 
 Definitions = tuple[Definition, ...]

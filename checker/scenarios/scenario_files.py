@@ -1,20 +1,12 @@
-"""Scenario files: their keys, the properties that they name, and an operator's procedure.
-
-A scenario can begin in its own start state and take an operator's steps in order, to check operational advice.
-
-``[start]`` overrides values of the first initial state, by their paths. ``[procedure]`` lists ``steps``: an action
-that is named there is taken only as listed, one step after the other. A step "start_broker(b=0) once led by 1" waits
-until broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. A scenario with a
-procedure can also name the property ``led_again``.
-"""
+"""Scenario files: their keys, and the properties that they name."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,22 +17,8 @@ from highwater.checker.scenarios import catalogue, user_code
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model import registry
-from highwater.model.language import (
-    Int,
-    Only,
-    State,
-    Struct,
-    all_of,
-    any_of,
-    eventually_always,
-    require,
-    weak,
-)
-from highwater.model.language.errors import LanguageError, fail
-from highwater.model.language.initial import family_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import (
-    Action,
     ChoiceError,
     Conditional,
     Goal,
@@ -54,170 +32,6 @@ from highwater.model.language.protocol import (
 )
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
-
-_VALUE = r"(?:\d{1,9}|[^\W\d]\w*|\[(?:\d{1,9}(?:, *\d{1,9})*)?\])"
-_STEP = re.compile(
-    rf"(\w+)\(((?:\w+={_VALUE}(?:, )?)*)\)(?: once (?:led|led by (?P<leader>\d{{1,9}})))?", re.ASCII
-)
-_PAIR = re.compile(rf"(\w+)=({_VALUE})", re.ASCII)
-_WORDS = {"true": True, "false": False, "none": None}
-_THIS = "checker/scenarios/scenario_files.py"
-FIELD = "procedure"
-"""The field of the state that counts the steps taken."""
-
-
-@dataclass(frozen=True)
-class ProcedureStep:
-    """A step of an operator's procedure: an action with parameters.
-
-    If it ``waits``, it is taken only while broker ``leader`` leads the partition (None: while any broker leads it).
-    """
-
-    action: str
-    parameters: Mapping[str, object]
-    waits: bool = False
-    leader: int | None = None
-
-
-def following(
-    definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
-) -> Definition:
-    """The protocol, changed to take the operator's ``steps`` in order.
-
-    It begins in its first initial state, with values overridden by ``start``. ``without`` are actions that are not
-    taken. Raises InputError for an unknown action or an invalid step.
-    """
-    protocol = definition.protocol
-    actions = {action.name: action for action in protocol.actions()}
-    taken = [_step(text, actions) for text in steps]
-    for name in without:
-        if name not in actions:
-            raise InputError(unknown("action", name, actions))
-
-    def define(self: Protocol) -> Struct:
-        state = protocol.define(self)
-        absent = {name: Only(type_, when=False) for name, type_ in state.absent.items()}
-        made = Struct(state.name, **state.fields, **absent, **{FIELD: Int(0, len(taken))})
-        return made.about(**state.meanings, **{FIELD: "how many steps of the procedure are taken"})
-
-    def initial(self: Protocol) -> list[dict[str, Any]]:
-        first, *_ = protocol.initial(self)
-        begun = _over(self.state.decode(family_of(self.state, first).scalars), start, "")
-        assert isinstance(begun, dict)
-        return [{**begun, FIELD: 0}]
-
-    own: dict[str, object] = {
-        "__module__": protocol.__module__,
-        "__doc__": protocol.__doc__,
-        "symmetric": (),
-        "procedure_steps": len(taken),
-    }
-    own |= {"define": define, "initial": initial}
-    for name in dict.fromkeys([*without, *(step.action for step in taken)]):
-        action = actions[name]
-        places = [(i, step) for i, step in enumerate(taken) if step.action == name]
-        own[name] = replace(action, function=_in_order(action, places))
-    made = type(protocol.__name__, (protocol,), own)
-    text = repr((start, steps, without))
-    changed = replace(definition, protocol=made, procedure=text)
-    if not (steps or without):
-        return changed
-    led = eventually_always("966.13", fair=weak(*actions))(led_again)
-    return replace(changed, liveness=(*definition.liveness, led))
-
-
-def led_again(m: Any, s: State) -> Any:
-    """The procedure completes, and from then on the partition has a leader."""
-    return (s.procedure == m.procedure_steps) & _leader(s).is_some
-
-
-def _leader(s: State) -> Any:
-    try:
-        return s.partition.leader
-    except LanguageError:
-        raise fail(
-            "led_again and `once led` need the field partition.leader, which this protocol's state lacks; without "
-            "them, list other properties under `properties`"
-        ) from None
-
-
-@contextmanager
-def blaming(scenario: Scenario) -> Iterator[None]:
-    """While inside, a LanguageError in a scenario's start or procedure names the scenario, not this module."""
-    try:
-        yield
-    except LanguageError as wrong:
-        if f"{_THIS}:" not in (wrong.place or ""):
-            raise
-        raise InputError(f"{scenario.name}: [start] or [procedure]: {wrong.message}") from None
-
-
-def _in_order(action: Action, places: Sequence[tuple[int, ProcedureStep]]) -> Callable[..., None]:
-    def act(m: Protocol, s: State, **parameters: Any) -> None:
-        here = []
-        for i, step in places:
-            holds = [
-                s.procedure == i,
-                *(parameters[name] == value for name, value in step.parameters.items()),
-            ]
-            if step.waits:
-                leader = _leader(s)
-                holds.append(leader.is_some if step.leader is None else leader == step.leader)
-            here.append(all_of(holds))
-        require("the procedure comes to it", any_of(here))
-        action.function(m, s, **parameters)
-        s.next.procedure = s.procedure + 1
-
-    act.__doc__ = action.function.__doc__
-    return act
-
-
-def _step(text: object, actions: Mapping[str, Action]) -> ProcedureStep:
-    match = _STEP.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise InputError(f"{text!r} is no step; write action(parameter=value, …)")
-    name, given, leader = match.groups()
-    if name not in actions:
-        raise InputError(unknown("action", name, actions))
-    pairs = _PAIR.findall(given)
-    wrong = {n for n, _ in pairs} - set(actions[name].domains)
-    if wrong:
-        raise InputError(f"{name} has no parameter {sorted(wrong)[0]!r}")
-    values = {n: _plain(v) for n, v in pairs}
-    return ProcedureStep(name, values, " once " in match[0], None if leader is None else int(leader))
-
-
-def _plain(text: str) -> object:
-    """The value of a parameter in a step: a number, a list of numbers, true, false, none, or a member's name."""
-    if text.startswith("["):
-        return [int(number) for number in text[1:-1].split(",") if number]
-    return int(text) if text.isdigit() else _WORDS.get(text, text)
-
-
-def _over(first: object, given: object, path: str) -> object:
-    """A plain value with some parts replaced by ``given``.
-
-    For a list, ``given`` is a table from positions to elements.
-    """
-    if not isinstance(given, Mapping):
-        return None if given == "none" else given
-    if isinstance(first, Mapping):
-        wrong = set(given) - set(first)
-        if wrong:
-            raise InputError(
-                unknown("field", f"{path}{sorted(wrong)[0]}", [f"{path}{name}" for name in first])
-            )
-        return {
-            name: _over(value, given[name], f"{path}{name}.") if name in given else value
-            for name, value in first.items()
-        }
-    if isinstance(first, Sequence) and {str(i) for i in range(len(first))}.issuperset(given):
-        return [
-            _over(item, given[str(i)], f"{path}{i}.") if str(i) in given else item
-            for i, item in enumerate(first)
-        ]
-    raise InputError(f"{path.rstrip('.')} has no fields to be given")
-
 
 # --- scenarios ----------------------------------------------------------------------------------------
 
@@ -234,8 +48,7 @@ KEYS: dict[str, type[Any]] = {
     "deadlock": bool,
     "parameters": dict,
     "rules": dict,
-    "start": dict,
-    "procedure": dict,
+    "procedure": str,
     "expect": dict,
 }
 """The keys of a scenario's file, and the type of each value."""
@@ -385,11 +198,14 @@ def _is_pattern(argument: str) -> bool:
     return any(sign in argument for sign in "*?[") and not Path(argument).exists()
 
 
+def standard_names() -> list[str]:
+    """The names of the scenarios that ``highwater check`` explores without arguments."""
+    return [name for name, (_, is_standard) in titles().items() if is_standard]
+
+
 def standard() -> list[Scenario]:
     """The scenarios that ``highwater check`` explores without arguments."""
-    return [
-        read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
-    ]
+    return [find(name) for name in standard_names()]
 
 
 def titles() -> dict[str, tuple[str, bool]]:
@@ -405,7 +221,10 @@ def read(path: Path, name: str) -> Scenario:
     file.check(table, KEYS)
     if "protocol" not in table:
         raise file.error("the key 'protocol' is missing")
-    definition = _with_procedure(file, file.definition(table["protocol"]))
+    definition = file.definition(table["protocol"])
+    if "procedure" in table:
+        with file.at("procedure"):
+            definition = definition.taking(table["procedure"])
     protocol = definition.protocol
     profile = table.get("profile")
     rules, parameters = table.get("rules", {}), dict(table.get("parameters", {}))
@@ -473,16 +292,6 @@ def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
     with file.at("properties"):
         for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
             raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")
-
-
-def _with_procedure(file: _File, definition: Definition) -> Definition:
-    """The protocol with the start and the operator's procedure of a scenario's file; unchanged if it has neither."""
-    start, procedure = file.table.get("start", {}), file.table.get("procedure", {})
-    if not start and not procedure:
-        return definition
-    file.check(procedure, {"steps": list, "without": list}, "procedure")
-    with file.at("procedure"):
-        return following(definition, start, procedure.get("steps", []), procedure.get("without", []))
 
 
 # --- chosen properties, also for the command line -----------------------------------------------------

@@ -1,4 +1,4 @@
-"""The interface of every engine: options, progress, result."""
+"""The interface of every engine: options, progress, result; also of random walks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SearchOptions:
       is violated or all states are explored
     - ``all_states``: the search ends only when all states are explored
     - ``on_disk``: a search whose visited set does not fit into memory continues on disk; otherwise it stops
-    - ``checkpoint``: the directory in which the search is stored; ``resume`` continues the stored search
+    - ``checkpoint``: the directory in which finished levels are stored; ``resume`` continues after them
     - ``graph``: the result has the explored graph, if the engine builds one
     - ``crowded``: other searches run at the same time, so no core is free for compiling
     """
@@ -149,6 +149,36 @@ class SearchResult:
     def complete(self) -> bool:
         """True if every reachable state was explored."""
         return self.stopped_by is None
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """The options of random walks. ``depth`` is the largest number of states in a walk; ``workers`` 0: all cores."""
+
+    walks: int = 10_000
+    depth: int = 100
+    seed: int = 0
+    workers: int = 0
+    limit_seconds: float | None = None
+    deadlock: bool = False
+
+
+@dataclass
+class SimulationResult(SearchResult):
+    """The result of random walks. ``generated_states`` counts every visited state; ``distinct_states`` is 0.
+
+    ``walks`` is the number of walks begun, ``depth`` the number of states in the longest walk. ``seed`` reproduces
+    the walks. The run of a violation is the first walk that found it, not a shortest run. For a step property,
+    ``premises`` counts all unpruned steps from the states that a walk leaves, not only the steps that it takes.
+    """
+
+    walks: int = 0
+    seed: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Always False: random walks may miss reachable states."""
+        return False
 
 
 ProgressCallback = Callable[[Progress], None]

@@ -1,26 +1,29 @@
-"""The directory of the tables. Earlier tables stay until new ones are complete and replace them."""
+"""The directory of the tables: what it may hold, its description, and the counts of what was written."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+
+import pyarrow.parquet as pq
 
 from highwater.checker.base.checkpoint_directory import remove_files
+from highwater.checker.base.files import aside
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable, TransitionTable
+from highwater.checker.engines.state_graph import Layout
+from highwater.model.language.model import Model
 
-STATES, TRANSITIONS = "states", "transitions"
 ABOUT = "run.json"
-"""Describes the exploration. It is written last: without it, the tables are leftovers of a crash."""
+"""Describes the exploration. It is written last: without it, the tables are not complete."""
 
-
-_PART = re.compile(r"part-[0-9]{5,}\.parquet|\.part-[0-9]{5,}-[0-9a-f]{12}\.tmp")
-_NEW = re.compile(r"\.new-[0-9a-f]{16}")
+_TABLE = re.compile(r"(part-[0-9]{5,}|level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12})\.parquet")
+_BESIDE = re.compile(r"(run|search|level-[0-9]{5,9})\.json")
+"""The description, and the manifests of Spark's search."""
 
 
 @dataclass
@@ -39,96 +42,69 @@ class WrittenTables:
     stopped_by: str | None = None
 
 
-class TableDirectory:
-    """The directory for the tables, created if missing. It is a context manager for one run.
+def count_tables(directory: Path, model: Model, depth: int, stopped_by: str | None) -> WrittenTables:
+    """Count the rows, the bytes and the violations in the tables below a directory."""
+    layout, rows = Layout(model.leaves), {STATES: 0, TRANSITIONS: 0}
+    written = WrittenTables(depth=depth, stopped_by=stopped_by, violations=dict.fromkeys(model.safety, 0))
+    for table in (StateTable(model, layout), TransitionTable(model, layout)):
+        for path in (directory / table.folder).glob("*.parquet"):
+            written.bytes += path.stat().st_size
+            with pq.ParquetFile(path) as file:
+                rows[table.folder] += file.metadata.num_rows
+                for batch in file.iter_batches(columns=list(table.properties.values())):
+                    for name, title in table.properties.items():
+                        written.violations[name] += batch.column(title).false_count
+    written.states, written.transitions = rows[STATES], rows[TRANSITIONS]
+    return written
 
-    New tables are written to a hidden folder of the directory. When complete, they replace tables of an earlier run.
+
+class TableDirectory:
+    """The directory for the tables, created if missing.
+
     Raises InputError in these cases:
 
-    - The directory cannot be written to, or it is not empty and ``force`` is not set.
+    - The directory cannot be written to, or it is not empty and neither ``force`` nor ``resume`` is set.
     - A table would replace a link, or a folder with other files in it.
     """
 
-    def __init__(self, name: str, *, force: bool) -> None:
+    def __init__(self, name: str, *, force: bool, resume: bool = False) -> None:
         self.name, self.path = name, Path(name)
-        self._new: Path | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            held = any(self.path.iterdir())
-            if held and not force:
+            if any(self.path.iterdir()) and not (force or resume):
                 raise InputError(
                     f"--out {name}: the directory is not empty; --force replaces the tables in it"
                 )
             self._refuse_foreign()
         except OSError as wrong:
-            raise self._wrong(wrong) from None
+            raise self.unusable(wrong) from None
         if not os.access(self.path, os.W_OK):
             raise InputError(f"--out {name}: cannot be written")
 
-    def begin(self) -> Path:
-        """Create the folder for new tables, and return its path. Leftovers of a killed run are removed."""
-        for left in list(self.path.iterdir()):
-            if _NEW.fullmatch(left.name) and not left.is_symlink():
-                shutil.rmtree(left, ignore_errors=True)
-        self._new = self.path / f".new-{os.urandom(8).hex()}"
-        self._new.mkdir()
-        return self._new
-
-    def finish(self, about: dict[str, Any]) -> None:
-        """Replace the earlier tables by the complete new tables, and write ``about`` as run.json."""
-        assert self._new is not None
-        text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-        (self._new / ABOUT).write_text(
-            text, encoding="utf-8"
-        )  # a full disk fails here, before the earlier tables are removed
-        self._remove()
+    def clear(self) -> None:
+        """Remove the tables of an earlier run, and no other file."""
+        self._refuse_foreign()
+        remove_files(self.path.resolve(), _BESIDE)
         for table in (STATES, TRANSITIONS):
-            if (self._new / table).exists():
-                (self._new / table).rename(self.path / table)
-        (self._new / ABOUT).replace(self.path / ABOUT)
-        self._new.rmdir()
-        self._new = None
+            if (self.path / table).is_dir():
+                remove_files(self.path / table, _TABLE)
+                (self.path / table).rmdir()
 
-    def left(self) -> str:
-        """A sentence about the tables that remain after an interrupted run."""
-        if (self.path / ABOUT).exists():
-            return f"the tables of a run before are in {self.name} as they were"
-        return f"no tables were left in {self.name}"
+    def finish(self, about: Mapping[str, object]) -> None:
+        """Write ``about`` as run.json, which shows that the tables are complete."""
+        text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
+        with aside(self.path / ABOUT) as beside:
+            beside.write_text(text, encoding="utf-8")
 
-    def __enter__(self) -> TableDirectory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._new is not None:
-            shutil.rmtree(self._new, ignore_errors=True)
-        if isinstance(wrong, OSError) and not isinstance(
-            wrong, BrokenPipeError
-        ):  # the reader of the progress output has closed the pipe
-            raise self._wrong(wrong) from None
+    def unusable(self, wrong: OSError) -> InputError:
+        """The InputError for a directory that cannot be written or read."""
+        return InputError(f"--out {self.name}: {wrong.strerror or wrong}")
 
     def _refuse_foreign(self) -> None:
         for table in (STATES, TRANSITIONS):
             folder = self.path / table
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise InputError(f"--out {self.name}: {table} is no folder of tables")
-            others = (
-                sorted(e.name for e in folder.iterdir() if not _PART.fullmatch(e.name))
-                if folder.exists()
-                else []
-            )
-            if others:
+            others = sorted(e.name for e in folder.iterdir()) if folder.exists() else []
+            if others := [name for name in others if not _TABLE.fullmatch(name)]:
                 raise InputError(f"--out {self.name}: {table} holds other files: {others[0]}")
-
-    def _remove(self) -> None:
-        """Remove the tables of an earlier run, and no other file."""
-        self._refuse_foreign()
-        (self.path / ABOUT).unlink(missing_ok=True)
-        for table in (STATES, TRANSITIONS):
-            if (self.path / table).is_dir():
-                remove_files(self.path / table, _PART)
-                (self.path / table).rmdir()
-
-    def _wrong(self, wrong: OSError) -> InputError:
-        return InputError(f"--out {self.name}: {wrong.strerror or wrong}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from docs.pages.kept import once, search, traced
 from docs.pages.markdown import Block, asked_for, code, run_table, table, template
 from docs.pages.picture import svg
 from highwater.checker.base.text import settings
-from highwater.checker.report.charts import SequenceChart
 from highwater.checker.report.counterexample import Counterexample, LoopBack, follow_all
 from highwater.checker.report.page.content import content
 from highwater.checker.report.page.run import counterexamples
@@ -101,13 +101,22 @@ class Gallery:
         defect = find(name, self.place)
         yield from _facts(defect)
         if defect.examples:
-            chart, example = SequenceChart(defect.model.protocol), defect.examples[0]
             yield f"\n![{defect.scenario.title}]({DRAWN}/{_file(self.place, name)})\n"
-            yield from run_table(chart, example)
+            yield from run_table(defect.model.protocol, defect.examples[0])
 
 
 def _file(place: str, name: str) -> str:
     return f"{place.partition('/')[0]}-{name}.svg"
+
+
+@cache
+def links() -> dict[str, str]:
+    """A link to the entry of each scenario that a gallery has, by the scenario's name."""
+    return {
+        gallery.place + name: f"[`{gallery.place}{name}`]({gallery.page}#{name})"
+        for gallery in (REPLICATION, QUORUM, ZOOKEEPER)
+        for name in gallery.names
+    }
 
 
 def drawings() -> dict[str, str]:

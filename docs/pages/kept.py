@@ -254,7 +254,7 @@ def traced(request: Request) -> Model:
     """The model of a request, cached. Raises LanguageError or InputError if its text is invalid."""
     protocol = request.scenario.definition.protocol
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
-    key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked), request.outside)
+    key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked))
     if key not in _TRACED:
         _TRACED[key] = request, request.model()
     return _TRACED[key][1]

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from highwater.checker.report.charts import SequenceChart
+from highwater.checker.base.text import change
 from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.report.page.lanes import tells
+from highwater.model.language.drawing import Drawing
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant, Rule
+from highwater.model.language.protocol import Invariant, Protocol, Rule
 from highwater.model.rulebook import RULEBOOK
 
 Block = Callable[..., str | Iterable[str]]
@@ -97,10 +99,17 @@ def _linked(text: str, page: str) -> str:
     return RULEBOOK.pattern.sub(lambda found: f"[{found[0]}]({page}#{anchor(found[0])})", text)
 
 
-def run_table(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
+def run_table(protocol: Protocol, example: Counterexample) -> Iterator[str]:
     """A table of a run: for each step its sentence, and the changes that the protocol's drawing selects."""
-    steps = enumerate(example.steps[1:], 2)
-    rows = ((number, step.sentence, code(chart.told(step, None))) for number, step in steps)
+    drawing = protocol.drawing or Drawing(())
+    rows = (
+        (
+            number,
+            step.sentence,
+            code(change(protocol.state, *c) for c in step.changes.items() if tells(drawing, c[0])),
+        )
+        for number, step in enumerate(example.steps[1:], 2)
+    )
     return table(("step:", "what happens", "what changes"), rows)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from docs.pages import galleries
 from docs.pages.markdown import Block, anchor, row, table
 from highwater.checker.scenarios import catalogue, listing
 from highwater.checker.scenarios.rulebook import RulePart, find, parts, sentence_entry
@@ -23,7 +24,7 @@ def _rules() -> Iterator[str]:
     for family in RULEBOOK.families:
         yield from _family(family)
         for rule in RULEBOOK.of(family):
-            entry = find(rule.number, with_tests=False)
+            entry = find(rule.number)
             assert entry is not None
             yield from _rule(entry)
 
@@ -49,22 +50,15 @@ def _rule(entry: Entry) -> Iterator[str]:
             yield from ("", f"**{sentence['status'].capitalize()}.** *{sentence['says']}* {sentence['how']}")
     yield from ("", _origin(entry), "")
     for title, found in parts(entry):
-        if title == "gallery":
-            yield f"- gallery: {', '.join(map(_link, found))}"
-        elif title != "mentioned by":
+        if title != "mentioned by":
             yield f"- {title}:"
             yield from (f"    - {_part(part)}" for part in found)
-
-
-def _link(part: RulePart) -> str:
-    page, _, name = part.name.rpartition("/")[2].partition("#")
-    return f"[{name}]({page}#{name})"
 
 
 def _part(part: RulePart) -> str:
     protocols = f" of {part.protocols}" if part.protocols else ""
     after = f": {part.text}" if part.text else f" in `{part.place.rpartition(':')[0]}`"
-    return f"`{part.name}`{protocols}{after}"
+    return f"{galleries.links().get(part.name, f'`{part.name}`')}{protocols}{after}"
 
 
 def _origin(entry: Entry) -> str:

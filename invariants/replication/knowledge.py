@@ -7,14 +7,12 @@ it knows now. It follows that a leader epoch has one leader, and a partition epo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 from highwater.model.language import Invariant, State, all_of, implies, invariant, size, total, where
 from highwater.model.language.containers import members_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
+from highwater.model.language.values import Number, SetValue, StructValue, Truth
 from highwater.model.replication import Replication
 
 BEYOND = (
@@ -22,9 +20,9 @@ BEYOND = (
     "flag_changes", "recovery", "unclean_election", "metadata_in_flight", "late_fetches", "unseen_stops",
     "early_stops", "shutdown_requests", "old_disks",
 )  # fmt: skip
-"""Scenario parameters for which the helper invariants are not stated, because some do not hold."""
-
-
+"""Parameters with which the helper invariants do not exist, because some do not hold."""
+NEEDED = "elr_at_start"
+"""The parameter without which the helper invariants do not exist."""
 CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 """The budgets of unclean shutdowns."""
 
@@ -35,27 +33,12 @@ def spent(m: Replication, s: State, *budgets: str) -> Number:
     return sum(getattr(m.p, name) for name in budgets) - left
 
 
-def is_stated_for(m: Replication) -> bool:
-    """True if the helper invariants apply to the scenario.
-
-    They do not apply if the metadata version lacks the ELR at the start, or if a parameter of BEYOND is set.
-    """
-    return m.p.elr_at_start and not any(getattr(m.p, name) for name in BEYOND)
-
-
 def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function as a helper invariant. The invariant is true in scenarios to which helpers do not apply."""
+    """Mark a function as a helper invariant.
 
-    def mark(function: Callable[[Any, Any], Any]) -> Invariant:
-        always = invariant(source)(function)
-
-        @wraps(function)
-        def stated(m: Any, s: Any) -> Any:
-            return always.function(m, s) if is_stated_for(m) else as_bool(True)
-
-        return replace(always, function=stated)
-
-    return mark
+    It exists only if the metadata version has the ELR at the start, and no parameter of BEYOND is set.
+    """
+    return invariant(source, needs=NEEDED, unless=BEYOND)
 
 
 def replicas(m: Replication, s: State) -> SetValue:
@@ -297,14 +280,12 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Iterator[Truth]
         yield implies(broker.proposed.is_some, stands)
 
 
-@step_property("B8")
+@step_property("B8", needs=NEEDED, unless=BEYOND)
 def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
     """A broker's leader epoch never decreases, even across restarts.
 
     Its partition epoch does not decrease while the broker runs.
     """
-    if not is_stated_for(m):
-        return as_bool(True)
     return all_of(
         (reached(m, before, b) <= reached(m, after, b))
         & implies(

@@ -26,7 +26,6 @@ from highwater.model.language.scalars import (
     as_bool,
     choose,
     is_type,
-    is_widened,
     least,
     lift_like,
     total,
@@ -400,7 +399,6 @@ class Seq(Type):
     maximum: int
     bound: str | None = None
     ascends: bool = field(default=False, compare=False)
-    limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         is_type(self.element, "Seq")
@@ -408,16 +406,13 @@ class Seq(Type):
             raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
         if self.maximum * self.element.leaf_count > LIMIT:
             raise too_many(f"{self} has too many scalars")
-        if self.bound and is_widened():
-            object.__setattr__(self, "limit", self.maximum)
-            object.__setattr__(self, "maximum", self.maximum + 1)
 
     def __str__(self) -> str:
         return f"Seq({self.element}, {self.maximum})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
-        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound, self.limit), *items]
+        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound), *items]
 
     def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
         return SeqValue(self, tuple(nodes))

@@ -18,7 +18,6 @@ class Lane:
     """A lane for one party, such as the controller. With ``{}`` in the title, one lane for each value of ``index``.
 
     * ``called``: the names of the party in sentences, with ``{}`` for the index value.
-    * ``state``: the state field of the party; with an index, an array over the index.
     * ``outside``: True for a party without state, such as clients. A page has the lane only if a sentence names the
       party.
     """
@@ -26,7 +25,6 @@ class Lane:
     title: str
     called: tuple[str, ...]
     index: str = ""
-    state: str = ""
     outside: bool = False
 
 

@@ -84,11 +84,6 @@ def leaf(number: int, sort: str, low: int, high: int) -> Node:
     return _without_operands("input", number, sort, low, high)
 
 
-def selector(most: int) -> Node:
-    """The input that selects a mutant by its number from 1 to ``most``; 0 selects none."""
-    return _without_operands("selector", 0, INT, 0, most)
-
-
 TRUE, FALSE = const(1, BOOL), const(0, BOOL)
 
 

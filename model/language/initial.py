@@ -250,7 +250,7 @@ def _every(type: Type) -> tuple[Scalars, ...]:
     """The scalars of every value of a Seq, an Option, or a type of one scalar."""
     if isinstance(type, Seq):
         zero = tuple(n.value for n in type.element.zero().nodes)
-        inner, lengths = _all(type.element), range(_inside(type.maximum, type.limit) + 1)
+        inner, lengths = _all(type.element), range(type.maximum + 1)
         _refuse_many(type, sum(len(inner) ** length for length in lengths))
         return tuple(
             (length, *itertools.chain.from_iterable(items), *zero * (type.maximum - length))
@@ -263,12 +263,7 @@ def _every(type: Type) -> tuple[Scalars, ...]:
     (leaf,) = type.leaves("")
     if isinstance(type, Set):
         _refuse_many(type, leaf.high + 1)
-    return tuple((value,) for value in range(leaf.low, _inside(leaf.high, leaf.limit) + 1))
-
-
-def _inside(high: int, limit: int | None) -> int:
-    """The highest value inside the bounds: ``limit`` if the type was widened (``types.widening``), else ``high``."""
-    return high if limit is None else limit
+    return tuple((value,) for value in range(leaf.low, leaf.high + 1))
 
 
 def _all(type: Type) -> Sequence[Scalars]:

@@ -151,7 +151,7 @@ class Interpreter:
         A step that crosses a bound of the scenario is returned as pruned. Raises BoundError for any other step that is
         an error: for example, it writes a value outside its type or divides by zero.
         """
-        instance = self.model.instance(number)
+        instance = self.model.instances[number]
         left, after = self._step_of(instance).result(state)
         cuts = [c.bound for c in left if c.bound]
         if cuts:

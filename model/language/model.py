@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 from highwater.model.language import graph, values
 from highwater.model.language.declarations import check_names, takes
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
-from highwater.model.language.graph import INT, Node, inputs_of, substituted, undefined
+from highwater.model.language.graph import Node, inputs_of, substituted, undefined
 from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Case, FairGroup, Fairness, Kind, Liveness, Tag, TracedLiveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, check_actions, check_conditions
@@ -226,10 +227,7 @@ class Model:
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if protocol.has(a)]
         self._asked = invariants, liveness, of_steps
-        self._trace()
-
-    def _trace(self) -> None:
-        """Trace all actions and properties now, so that construction raises the protocol's errors."""
+        # Trace now, so that construction raises the protocol's errors.
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
@@ -365,10 +363,6 @@ class Model:
         """
         return next(p.node for p in self.step_properties if p.name == name)
 
-    def instance(self, number: int) -> Instance:
-        """The instance with this number."""
-        return self.instances[number]
-
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
         """The condition that the action with this name is enabled with these parameter values.
 
@@ -389,6 +383,17 @@ class Model:
 
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
+
+    def seeking(self, sought: Node, state: Scalars) -> Model:
+        """A model with the same steps that begins in ``state``. Its one property is violated where ``sought`` holds."""
+        model = copy.copy(self)
+        for judging in ("step_properties", "liveness", "judged", "judged_in_place"):
+            vars(model).pop(judging, None)
+        model._asked = (), (), ()
+        model.start, model.initial = None, [state]
+        seen = Invariant("the state that is looked for", lambda m, s: True, "")
+        model.properties = [Property(seen, graph.not_(sought), graph.TRUE)]
+        return model
 
     def choices(self, action: Action) -> Iterator[Choice]:
         """All combinations of parameter values of an action; each maps names to (symbolic value, plain value)."""
@@ -426,40 +431,6 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
     check_names(type(protocol).__name__, properties)
     for found in properties:
         check_conditions(protocol, found)
-
-
-# States just outside a scenario's bounds.
-#
-# A step that crosses a bound is pruned, so the search checks no invariant in its next state. A model with widened
-# types (``types.widening``) has room for this next state: steps start inside the bounds, and may end one value outside.
-
-
-def confine(model: Model) -> Node:
-    """Restrict a widened model to steps from states inside the bounds.
-
-    Return the condition that a state is outside the bounds. A step that both crosses a bound and is an error is pruned
-    at the bound, as without widening.
-    """
-    outside = graph.any_(_over(*scalar) for scalar in zip(model.leaves, model.inputs, strict=True))
-    inside = Guard("the state is inside the bounds", graph.not_(outside))
-    model.instances = [_confined(model.leaves, instance, inside) for instance in model.instances]
-    model.bounds = sorted({c.bound for i in model.instances for c in i.checks if c.bound})
-    return outside
-
-
-def _confined(leaves: Sequence[Leaf], instance: Instance, inside: Guard) -> Instance:
-    crossing = []
-    for error in (check for check in instance.checks if check.bound is None):
-        for number, write in instance.writes.items():
-            both = graph.and_(error.node, _over(leaves[number], write.node))
-            if both is not graph.FALSE:
-                crossing.append(Check(number, both, leaves[number].bound, error.message, error.place))
-    return replace(instance, guards=(inside, *instance.guards), checks=(*instance.checks, *crossing))
-
-
-def _over(leaf: Leaf, node: Node) -> Node:
-    """The condition that a scalar with the value ``node`` is above its limit before widening."""
-    return graph.FALSE if leaf.limit is None else graph.lt(graph.const(leaf.limit, INT), node)
 
 
 # Step properties.

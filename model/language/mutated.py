@@ -1,4 +1,4 @@
-"""A protocol traced together with its mutants, and the model of one mutant."""
+"""A protocol traced together with its mutants: the number of a mutant is a constant field of the state."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import INT, Node, remade
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.initial import Scalars
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Instance, Model
-from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
+from highwater.model.language.mutation import MOST, Mutant, Mutants
 from highwater.model.language.protocol import Action, Invariant, Protocol
 from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.tracing import Guard
+from highwater.model.language.types import Array, Bool, Index, Int, Struct
+
+NUMBER, CHANGED = "number of the mutant", "actions that the mutant changes"
+"""The fields that a MutatedModel adds to the state. No protocol can have fields of these names."""
 
 
 class MutatedModel(Model):
-    """A model whose actions contain all their mutants; an additional input selects one mutant by number.
+    """A model with all mutants of its actions. Two fields of the state, which no step writes, choose a mutant.
 
-    Properties have no mutants. The model can have more instances than the protocol's own model, which leaves out
-    instances with a guard that is constant false; a mutant can enable such an instance. ``mutants`` has the mutants by
-    number, and ``actions_of`` the names of the actions that each number changes.
+    The model has each instance twice: without mutants, for states whose mutant does not change the action, and with
+    all mutants. Properties have no mutants. The initial states choose no mutant; ``constants`` has the values that
+    choose one. ``mutants`` has the mutants by number, and ``actions_of`` the names of the actions that each changes.
     """
 
     def __init__(
@@ -32,14 +38,45 @@ class MutatedModel(Model):
         liveness: Iterable[Liveness] = (),
         step_properties: Iterable[StepProperty] = (),
     ) -> None:
-        self._made = Mutants()
+        own, protocol = protocol.state, copy.copy(protocol)
+        self._names = [a.name for a in protocol.actions() if protocol.has(a)]
+        changed = Array(Index("action", len(self._names)), Bool)
+        protocol.state = Struct(own.name, **own.fields, **{NUMBER: Int(0, MOST - 1), CHANGED: changed})
+        protocol.state.absent = own.absent
+        self.own_leaves = len(own.leaves(""))
+        self.selector = graph.leaf(self.own_leaves, INT, 0, MOST - 1)
+        self._made = Mutants(self.selector)
         super().__init__(protocol, invariants, liveness, step_properties)
-        self.actions_of = _actions_of(self.instances)
+        self.actions_of = self._actions_of()
         self.mutants: dict[int, Mutant] = {
             number: mutant for mutant, number in self._made.numbers.items() if number in self.actions_of
         }
 
+    def constants(self, number: int) -> Scalars:
+        """The values of the added fields, which are a state's last scalars, that choose a mutant; 0 chooses none."""
+        changed = self.actions_of.get(number, ())
+        return number, *(int(name in changed) for name in self._names)
+
+    def of_action(self, name: str, *, changed: bool) -> list[Instance]:
+        """The instances of an action with its mutants, or those without mutants, without the guard that chooses."""
+        wanted = self._chooses(name, changed=changed)
+        return [
+            replace(i, guards=i.guards[1:])
+            for i in self.instances
+            if i.action.name == name and i.guards[0].node is wanted
+        ]
+
+    def _chooses(self, name: str, *, changed: bool) -> Node:
+        input_ = self.inputs[self.own_leaves + 1 + self._names.index(name)]
+        return input_ if changed else graph.not_(input_)
+
     def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
+        plain = super()._trace_choice(action, choice)
+        for changed, instances in ((False, plain), (True, self._trace_mutated(action, choice))):
+            guard = Guard("the mutant is chosen", self._chooses(action.name, changed=changed))
+            yield from (replace(i, guards=(guard, *i.guards)) for i in instances)
+
+    def _trace_mutated(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> list[Instance]:
         with self._made.applied():
             try:
                 return list(super()._trace_choice(action, choice))
@@ -50,73 +87,17 @@ class MutatedModel(Model):
             finally:
                 self._made.constants = True
 
-
-def _actions_of(instances: Iterable[Instance]) -> dict[int, frozenset[str]]:
-    found: dict[int, set[str]] = {}
-    for instance in instances:
-        for node in graph.reachable(roots_of(instance)):
-            if node.op == "eq" and SELECTOR in node.args:
-                other = node.args[0] if node.args[1] is SELECTOR else node.args[1]
-                found.setdefault(other.value, set()).add(instance.action.name)
-    return {number: frozenset(names) for number, names in sorted(found.items())}
+    def _actions_of(self) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = {}
+        for instance in self.instances:
+            for node in graph.reachable(roots_of(instance)):
+                if node.op == "eq" and self.selector in node.args:
+                    other = node.args[0] if node.args[1] is self.selector else node.args[1]
+                    found.setdefault(other.value, set()).add(instance.action.name)
+        return {number: frozenset(names) for number, names in sorted(found.items())}
 
 
 def roots_of(instance: Instance) -> list[Node]:
     """The expressions of an instance: its guards, written values and checks."""
     nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
     return nodes + [c.node for c in instance.checks]
-
-
-def chosen(model: Model, number: int) -> Model:
-    """A copy of a MutatedModel that has only the mutant with this number; 0 gives the unmutated protocol.
-
-    All instances keep their numbers, even those that are never enabled.
-    """
-    choose, found = ChosenMutant(number), copy.copy(model)
-    for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
-        vars(found).pop(name, None)
-    found.instances = [choose.instance(i) for i in model.instances]
-    found.properties = [
-        replace(p, node=choose.node(p.node), premise=choose.node(p.premise)) for p in model.properties
-    ]
-    found.liveness = [
-        replace(
-            p,
-            cases=tuple(
-                replace(c, premise=choose.node(c.premise), goals=tuple(map(choose.node, c.goals)))
-                for c in p.cases
-            ),
-            groups=tuple(replace(g, when=None if g.when is None else choose.node(g.when)) for g in p.groups),
-        )
-        for p in model.liveness
-    ]
-    return found
-
-
-class ChosenMutant:
-    """Replaces the selector in expressions by the number of one mutant, and simplifies the expressions."""
-
-    def __init__(self, number: int) -> None:
-        self._known: dict[Node, Node] = {SELECTOR: graph.const(number, INT)}
-
-    def node(self, root: Node) -> Node:
-        """The expression with the selector replaced."""
-        known = self._known
-        if root not in known:
-            for node in graph.reachable([root]):
-                if node not in known:
-                    known[node] = remade(node, known)
-        return known[root]
-
-    def instance(self, instance: Instance) -> Instance:
-        """The instance with the selector replaced.
-
-        Guards that become constant true are left out. All checks stay, so that their positions do not change.
-        """
-        guards = (replace(g, node=self.node(g.node)) for g in instance.guards)
-        return replace(
-            instance,
-            guards=tuple(g for g in guards if g.node is not graph.TRUE),
-            writes={leaf: replace(w, node=self.node(w.node)) for leaf, w in instance.writes.items()},
-            checks=tuple(replace(c, node=self.node(c.node)) for c in instance.checks),
-        )

@@ -21,7 +21,6 @@ from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 MOST = 1 << 16
 """An upper bound on the number of mutants of a model."""
-SELECTOR = graph.selector(MOST - 1)
 Nodes = tuple[Node, ...]
 Others = Mapping[str, Callable[[], Nodes]]
 """The replacements of an operation: name of the change to a function that returns the resulting scalars."""
@@ -53,10 +52,12 @@ class Mutant:
 class Mutants:
     """Collects mutants while actions are traced, and numbers the mutants from 1.
 
-    With ``constants``, operations with a constant result have mutants, too.
+    ``selector`` is the node that chooses a mutant. With ``constants``, operations with a constant result have mutants,
+    too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selector: Node) -> None:
+        self.selector = selector
         self.numbers: dict[Mutant, int] = {}
         self.constants = True
         self._positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
@@ -91,7 +92,7 @@ class Mutants:
             if known and not always and all(n.is_const for n in wrong):
                 continue
             number = self._number(frame, kind, change, name)
-            selected = graph.eq(SELECTOR, graph.const(number, INT))
+            selected = graph.eq(self.selector, graph.const(number, INT))
             said = tuple(
                 a if b is m else graph.select(selected, b, a)
                 for a, b, m in zip(said, wrong, meant, strict=True)

@@ -2,8 +2,7 @@
 
 A protocol is a subclass of Protocol. ``define`` sizes the types by the parameters and returns the type of the state.
 ``initial`` returns the initial states as plain values. Methods marked ``@action`` define the steps, and functions
-marked ``@invariant`` define conditions on all states. ``highwater.model.language.model.Model`` runs each of them on
-symbolic values.
+marked ``@invariant`` define conditions on all states. ``Model`` runs each of them on symbolic values.
 """
 
 from __future__ import annotations
@@ -210,19 +209,24 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
 
 
 def invariant(
-    source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
+    source: str,
+    /,
+    *,
+    rule: str | None = None,
+    needs: str | None = None,
+    unless: tuple[str, ...] = (),
+    name: str | None = None,
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    The function returns a condition, or yields several that must all hold. The invariant exists if ``rule`` is on and
-    the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces the function's name, for invariants made
-    in a loop.
+    The function returns a condition, or yields several that must all hold. ``SafetyProperty`` explains ``rule``,
+    ``needs`` and ``unless``. ``name`` replaces the function's name, for invariants made in a loop.
     """
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         takes(function, "an invariant", "protocol", "state")
-        return Invariant(name or function.__name__, conjoined(function), source, rule, needs)
+        return Invariant(name or function.__name__, conjoined(function), source, rule, needs, unless=unless)
 
     return mark
 
@@ -236,8 +240,7 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces
-    the function's name, for goals made in a loop.
+    ``SafetyProperty`` explains ``rule`` and ``needs``. ``name`` replaces the function's name, for goals made in a loop.
     """
     has_parentheses("reachable", source)
 
@@ -257,15 +260,17 @@ def reachable(
 
 
 Conditional = Action | SafetyProperty | Liveness
-"""An action or a property that exists only if its rule is on and the parameter ``needs`` is not 0."""
+"""An action or a property that exists only under some rules and parameters."""
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
-    """The reason why an action or a property does not exist under these rules and parameters; "" if it does."""
-    needs = getattr(stated, "needs", None)
+    """The reason why an action or a property does not exist; "" if it does."""
     if stated.rule is not None and not on(stated.rule):
         return f"the rule {stated.rule} is off"
-    return f"the parameter {needs} is 0" if needs is not None and not parameters[needs] else ""
+    for name, is_set in getattr(stated, "sizes", {}).items():
+        if bool(parameters[name]) != is_set:
+            return f"the parameter {name} is {'0' if is_set else 'not 0'}"
+    return ""
 
 
 _MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
@@ -358,6 +363,8 @@ class Protocol:
     """The actions of ``modules`` that are set as attributes of the class, so that ``super().name(s, …)`` finds them."""
     drawing: ClassVar[Drawing | None] = None
     """How pages draw the protocol's runs; None: without lanes."""
+    procedures: ClassVar[Mapping[str, Any]] = {}
+    """An operator's procedures (``highwater.model.language.procedures.Procedure``), by the name that scenarios use."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
     """The rules by number (``highwater.model.language.rulebook.Rulebook``). Sources of rules, actions and properties
     can name only these numbers. None: sources can be any text."""
@@ -558,11 +565,11 @@ class Protocol:
 
 def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -> None:
     """Raises LanguageError, with the place, if the rule or parameter that ``stated`` depends on is unknown."""
-    needs = getattr(stated, "needs", None)
     if stated.rule is not None and stated.rule not in protocol.rules:
         raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
-    if needs is not None and needs not in protocol.parameters:
-        raise LanguageError(_no_parameter(protocol, needs), place_of(stated.function))
+    for name in getattr(stated, "sizes", ()):
+        if name not in protocol.parameters:
+            raise LanguageError(_no_parameter(protocol, name), place_of(stated.function))
 
 
 def check_actions(

@@ -74,7 +74,7 @@ class Option(Type):
         inner = self.content_type.leaves(path)
         if self._number:
             (leaf,) = inner
-            return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound, leaf.limit)]
+            return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound)]
         return [Leaf(path + "?", BOOL, 0, 1), *inner]
 
     def wrap(self, nodes: Sequence[Node]) -> OptionValue:  # noqa: D102

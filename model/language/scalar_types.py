@@ -15,7 +15,6 @@ from highwater.model.language.scalars import (
     Truth,
     Type,
     as_bool,
-    is_widened,
     of_one_kind,
 )
 
@@ -97,7 +96,6 @@ class IntType(NumberType):
     high: int
     bound: str | None = None
     names: Index | None = field(default=None, compare=False)
-    limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         for number in (self.low, self.high):
@@ -105,15 +103,12 @@ class IntType(NumberType):
                 raise fail(f"the limits of an Int are whole numbers, not {number!r}")
         if self.low > self.high:
             raise fail(f"{self} has no value")
-        if self.bound and is_widened():
-            object.__setattr__(self, "limit", self.high)
-            object.__setattr__(self, "high", self.high + 1)
 
     def __str__(self) -> str:
         return f"Int({self.low}..{self.high})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, INT, self.low, self.high, self.bound, self.limit)]
+        return [Leaf(path, INT, self.low, self.high, self.bound)]
 
 
 @dataclass(frozen=True)

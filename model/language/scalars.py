@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
@@ -29,7 +27,6 @@ class Leaf:
     """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
     A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
-    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
     """
 
     path: str
@@ -37,7 +34,6 @@ class Leaf:
     low: int
     high: int
     bound: str | None = None
-    limit: int | None = None
 
     @property
     def bits(self) -> int:
@@ -55,24 +51,6 @@ class Leaf:
             return graph.not_(graph.within(node, self.low, self.high))
         fits = graph.intersection(node, graph.const(self.high, self.sort))
         return graph.not_(graph.eq(fits, node))
-
-
-_widening: ContextVar[bool] = ContextVar("widening", default=False)
-
-
-@contextmanager
-def widening() -> Iterator[None]:
-    """A context in which each new type with a bound has room for one more value or element."""
-    token = _widening.set(True)
-    try:
-        yield
-    finally:
-        _widening.reset(token)
-
-
-def is_widened() -> bool:
-    """True inside a ``widening`` block."""
-    return _widening.get()
 
 
 class Type:
@@ -543,24 +521,6 @@ def of_one_kind(a: Type | None, b: Type | None) -> bool:
 
 # Choose one of several values by a condition; join conditions; find the least and the greatest number.
 
-_watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
-
-
-@contextmanager
-def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """A context in which each traced branch calls ``watch`` with its condition and its ``file:line``."""
-    token = _watch.set(watch)
-    try:
-        yield
-    finally:
-        _watch.reset(token)
-
-
-def watched(condition: Node) -> None:
-    """Pass a branch's condition and ``file:line`` to the function that ``watching`` sets, if there is one."""
-    if (watch := _watch.get()) is not None:
-        watch(condition, place())
-
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``.
@@ -568,7 +528,6 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     The types of the two values must be equal, or both number types that can be compared.
     """
     condition = as_bool(condition)
-    watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if is_option(yes) and is_option(no) and yes.type != no.type:

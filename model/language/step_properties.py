@@ -22,9 +22,10 @@ from highwater.model.language.scalars import Truth, all_of
 
 @dataclass(frozen=True)
 class SafetyProperty:
-    """A property of states or of steps. It exists if ``rule`` is on and the parameter ``needs`` is not 0.
+    """A property of states or of steps.
 
-    None for ``rule`` or ``needs`` sets no condition.
+    It exists if ``rule`` is on, the parameter ``needs`` is not 0, and the parameters ``unless`` are 0. None for
+    ``rule`` or ``needs`` sets no condition.
     """
 
     name: str
@@ -34,6 +35,13 @@ class SafetyProperty:
     needs: str | None = None
     goal: bool = False
     """True if it is a reachability goal: some state, or some step, must satisfy it."""
+    unless: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, bool]:
+        """The parameters on which the property depends: True if the parameter must not be 0, False if it must be."""
+        needed = {} if self.needs is None else {self.needs: True}
+        return {**needed, **dict.fromkeys(self.unless, False)}
 
     @property
     def meaning(self) -> str:
@@ -67,19 +75,26 @@ def conjoined(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def step_property(
-    source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
+    source: str,
+    /,
+    *,
+    rule: str | None = None,
+    needs: str | None = None,
+    unless: tuple[str, ...] = (),
+    name: str | None = None,
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
     """Mark a function of (protocol, before, after) as a step property.
 
-    The function returns a condition, or yields several that must all hold. The property exists if ``rule`` is on and
-    the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces the function's name, for properties made
-    in a loop.
+    The function returns a condition, or yields several that must all hold. ``SafetyProperty`` explains ``rule``,
+    ``needs`` and ``unless``. ``name`` replaces the function's name, for properties made in a loop.
     """
     has_parentheses("step_property", source)
 
     def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
         takes(function, "a step property", "protocol", "before", "after")
-        return StepProperty(name or function.__name__, conjoined(function), source, rule, needs)
+        return StepProperty(
+            name or function.__name__, conjoined(function), source, rule, needs, unless=unless
+        )
 
     return mark
 

@@ -165,11 +165,6 @@ def current(word: str) -> Trace:
     return trace
 
 
-def guards_so_far() -> list[Guard]:
-    """The guards that the function being traced has stated so far."""
-    return list(current("guards_so_far()").guards)
-
-
 def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
     """State a guard of the current action: a step is enabled only if the condition holds.
 
@@ -333,7 +328,6 @@ def _branch(trace: Trace, condition: values.Truth, word: str, key: object) -> It
     del trace.unentered[key]
     if word == "when()":
         trace.branches[-1] = None
-    values.watched(condition.node)
     node = condition.node
     if mutation.active is not None:
         frame, others = mutation.text_frame(), {"always": graph.TRUE, "never": graph.FALSE}

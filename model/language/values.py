@@ -18,13 +18,11 @@ from highwater.model.language.scalars import (
     lift_like,
     of_one_kind,
     total,
-    watched,
-    watching,
     where,
 )
 
 __all__ = [
     "COMPARISONS", "OPERATORS", "UNARY", "ArrayValue", "Number", "OptionValue", "SeqValue", "SetValue",
     "StructValue", "Truth", "Value", "all_of", "any_of", "as_bool", "cases", "first", "greatest", "least",
-    "least_by", "lift_like", "members", "of_one_kind", "size", "total", "watched", "watching", "where",
+    "least_by", "lift_like", "members", "of_one_kind", "size", "total", "where",
 ]  # fmt: skip

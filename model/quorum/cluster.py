@@ -298,7 +298,7 @@ class Cluster(Protocol):
 # How pages draw runs of the quorum: members, and fetches between members.
 
 DRAWING = Drawing(
-    lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),
+    lanes=(Lane("member {}", ("member {}", "leader {}"), index="member"),),
     messages={
         "requests": Message("Fetch", to="leader", shows=("offset", "last_epoch", "epoch", "hwm")),
         "responses": Message("Fetch answer", shows=("record", "hwm", "epoch", "diverging", "timed_out")),

@@ -9,7 +9,7 @@ from highwater.model.language import Band, Drawing, Lane, Log, Message, Sign
 DRAWING = Drawing(
     lanes=(
         Lane("controller", ("the controller", "the operator", "min.insync.replicas", "the metadata version")),
-        Lane("broker {}", ("broker {}", "leader {}"), index="broker", state="brokers"),
+        Lane("broker {}", ("broker {}", "leader {}"), index="broker"),
         Lane("clients", ("value",), outside=True),
     ),
     messages={
@@ -106,7 +106,7 @@ CONTROLLER_DRAWING = Drawing(
                 "partition",
             ),
         ),
-        Lane("broker {}", ("broker {}", "fenced broker {}"), index="broker", state="registrations"),
+        Lane("broker {}", ("broker {}", "fenced broker {}"), index="broker"),
     ),
     tells=(
         "registrations.registered",

@@ -9,6 +9,7 @@ from highwater.model.replication import (
     metadata,
     recovery,
 )
+from highwater.model.replication.advice import PROCEDURES
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.drawing import DRAWING
 
@@ -22,6 +23,7 @@ class Replication(Cluster):
     name = "replication"
     modules = (control, lifecycle, metadata, fetching, isr, clients, recovery)
     drawing = DRAWING
+    procedures = PROCEDURES
     symmetric = ("broker",)
 
 

@@ -46,8 +46,8 @@ _ISR = Delivery("ISR", "leader", "controller")
 
 DRAWING = Drawing(
     lanes=(
-        Lane("controller", ("the controller",), state="quorum"),
-        Lane("replica {}", ("replica {}",), index="replica", state="replicas"),
+        Lane("controller", ("the controller",)),
+        Lane("replica {}", ("replica {}",), index="replica"),
     ),
     deliveries={
         "become_leader": _REQUEST,

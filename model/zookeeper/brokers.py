@@ -6,7 +6,6 @@ connection. Each handler must therefore decide whether the request is for the cu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from highwater.model.language import Number, State, StructValue, Truth, action, require, spend, where
@@ -65,32 +64,27 @@ def take(
     b: Number,
     request: StructValue,
     heard: Truth,
+    accepted: StructValue,
     obeys: Truth,
-    *,
-    back: Any = False,
-    besides: Mapping[str, Any] | None = None,
-    **changes: Any,
+    executed: StructValue,
 ) -> None:
     """Write the state of broker ``b`` after a request.
 
-    * ``heard``: the broker accepts the request, and stores its controller epoch.
-    * ``obeys``: the broker executes the request: it makes ``changes``.
-    * ``back``: the request moves the replica to an earlier leader epoch.
-    * ``besides``: the changes that an accepted request makes even if the broker does not execute it.
+    * ``heard``: the broker accepts the request, and stores its controller epoch; its state is then ``accepted``.
+    * ``obeys``: the broker also executes the request; its state is then ``executed``.
 
     For the properties, the state records an executed request that the broker should refuse. ``misled``: it is for a
-    former generation. ``reverted``: it is from a former controller, or has an earlier leader epoch (``back``).
+    former generation. ``reverted``: it is from a former controller.
     """
     broker = s.brokers[b]
     former = (request.broker_epoch < broker.epoch) & ~m.names_no_epoch(request.controller)
-    after = broker.replace(
-        misled=broker.misled | (obeys & former),
-        reverted=broker.reverted | (obeys & (of_former_controller(broker, request) | back)),
-        **changes,
+    executed = executed.replace(
+        misled=executed.misled | former,
+        reverted=executed.reverted | of_former_controller(broker, request),
     )
-    seen = where(heard, m.some_controller.some(request.controller), broker.controller_epoch)
-    others = {name: where(heard, value, getattr(broker, name)) for name, value in (besides or {}).items()}
-    s.next.brokers[b] = where(obeys, after, broker).replace(controller_epoch=seen, **others)
+    seen = m.some_controller.some(request.controller)
+    after = where(obeys, executed, accepted).replace(controller_epoch=seen)
+    s.next.brokers[b] = where(heard, after, broker)
 
 
 @action(
@@ -114,23 +108,18 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
     obeys = heard
     if m.on("leader_epoch_check"):
         obeys = heard & (known.is_none | (known.value < request.leader_epoch.value))
-    back = known.is_some & (request.leader_epoch.value < known.value)
     # After the first LeaderAndIsr the process overwrites the checkpoint with the HWMs of the replicas that it has.
     # The HWM of a replica that is not in the checkpoint starts from 0.
     has_second = broker.has_second | request.of_all
-    take(
-        m,
-        s,
-        b,
-        request,
-        heard,
-        obeys,
-        back=back,
+    accepted = broker.replace(has_second=has_second, checkpointed=broker.checkpointed & has_second)
+    moves_back = known.is_some & (request.leader_epoch.value < known.value)
+    executed = accepted.replace(
         leader=request.leader,
         leader_epoch=request.leader_epoch,
         stopped_for=None,
-        besides={"has_second": has_second, "checkpointed": broker.checkpointed & has_second},
+        reverted=broker.reverted | moves_back,
     )
+    take(m, s, b, request, heard, accepted, obeys, executed)
 
 
 @action(
@@ -151,7 +140,8 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
     broker = s.brokers[b]
     obeys = ~refused(m, broker, request, "update_metadata_epoch_check")
     content = m.leadership(leader=request.leader, leader_epoch=request.leader_epoch.value)
-    take(m, s, b, request, obeys, obeys, metadata=m.some_leadership.some(content))
+    informed = broker.replace(metadata=m.some_leadership.some(content))
+    take(m, s, b, request, obeys, broker, obeys, informed)
 
 
 @action(
@@ -174,18 +164,13 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     heard = ~refused(m, broker, request, "stop_replica_epoch_check")
     obeys = heard & broker.leader_epoch.is_some
     deletes = request.deletes
-    take(
-        m,
-        s,
-        b,
-        request,
-        heard,
-        obeys,
+    stopped = broker.replace(
         stopped_for=where(deletes, None, m.some_epoch.some(request.broker_epoch)),
         leader=where(deletes, None, broker.leader),
         leader_epoch=where(deletes, None, broker.leader_epoch),
         deleted=broker.deleted | deletes,
     )
+    take(m, s, b, request, heard, broker, obeys, stopped)
 
 
 # --- the ISR ------------------------------------------------------------------------------------------------

@@ -438,8 +438,8 @@ def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue
 
 DRAWING = Drawing(
     lanes=(
-        Lane("controller {}", ("controller {}",), index="controller", state="controllers"),
-        Lane("broker {}", ("broker {}",), index="broker", state="brokers"),
+        Lane("controller {}", ("controller {}",), index="controller"),
+        Lane("broker {}", ("broker {}",), index="broker"),
     ),
     messages={
         "requests": Message("Request", shows=("kind", "broker_epoch", "leader", "leader_epoch")),

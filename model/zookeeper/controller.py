@@ -6,6 +6,7 @@ list that it knows. It writes its decision to ZooKeeper and then sends requests 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from highwater.model.language import (
@@ -61,46 +62,43 @@ def may_write(m: Cluster, s: State, c: Number) -> Truth:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
-def sent(
+def send(
     m: Cluster,
     s: State,
     c: Number,
-    known: Any,
-    leadership: StructValue,
+    me: StructValue,
     *,
-    stop: Any = False,
     leader_and_isr: SetValue,
     update_metadata: Any,
-    stopped: int | None = None,
-    deletes: bool = False,
     of_all: SetValue | None = None,
-    replicas: SetValue | None = None,
+    stop: Mapping[int, Truth] | None = None,
+    deletes: bool = False,
 ) -> None:
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
-    * ``known``: the controller's broker list, with the broker epochs for the requests (380.2).
-    * ``leadership``: the leader and leader epoch for the requests.
-    * ``stop``: the condition that broker ``stopped`` gets a StopReplica; with ``deletes`` it also deletes the log.
-    * ``leader_and_isr``: the brokers whose replicas get a LeaderAndIsr.
-    * ``update_metadata``: the condition that all brokers in ``known`` get an UpdateMetadata.
+    * ``me``: the state of controller ``c``. The requests have the broker epochs of its broker list (380.2), and its
+      leader and leader epoch.
+    * ``leader_and_isr``: the brokers that get a LeaderAndIsr.
+    * ``update_metadata``: the condition that all brokers in the broker list get an UpdateMetadata.
     * ``of_all``: the brokers that are new to the controller; their LeaderAndIsr is about all partitions.
-    * ``replicas``: the new replicas, if they change.
+    * ``stop``: for a broker, the condition that it gets a StopReplica; with ``deletes`` it also deletes the log.
     """
-    leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
+    stop = stop or {}
     for b in m.broker:
-        head = {"controller": c, "broker_epoch": known[b].value, "late": False}
-        told = {**head, "leader": leadership.leader, "leader_epoch": leadership.leader_epoch}
+        known = me.registrations[b]
+        head = {"controller": c, "broker_epoch": known.value, "late": False}
+        told = {**head, "leader": me.leadership.leader, "leader_epoch": me.leadership.leader_epoch}
         channel: SeqValue = s.requests[b]
-        if stopped == int(b):
+        if int(b) in stop:
             what = {"kind": Kind.STOP_REPLICA, "leader": None, "leader_epoch": None}
             request = m.request(**what, of_all=False, deletes=deletes, **head)
-            channel = cluster.sent_if(stop, channel, request)
+            channel = cluster.sent_if(stop[int(b)], channel, request)
         everything = of_all.has(b) if of_all is not None else False
         request = m.request(kind=Kind.LEADER_AND_ISR, of_all=everything, deletes=False, **told)
         channel = cluster.sent_if(leader_and_isr.has(b), channel, request)
         if m.p.metadata:
             request = m.request(kind=Kind.UPDATE_METADATA, of_all=False, deletes=False, **told)
-            channel = cluster.sent_if(update_metadata & known[b].is_some, channel, request)
+            channel = cluster.sent_if(update_metadata & known.is_some, channel, request)
         s.next.requests[b] = channel
 
 
@@ -136,16 +134,8 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
     leadership = where(written, m.leadership_of(new), me.leadership)
     after = me.replace(registrations=known, shutting_down=shutting_down, leadership=leadership)
     s.next.controllers[c] = where(resigns, m.controller_type.zero(), after)
-    sent(
-        m,
-        s,
-        c,
-        known,
-        leadership,
-        leader_and_isr=m.brokers.of(lambda b: ~resigns & live.has(b) & (written | started.has(b))),
-        update_metadata=~resigns,
-        of_all=started,
-    )
+    informed = m.brokers.of(lambda b: ~resigns & live.has(b) & (written | started.has(b)))
+    send(m, s, c, after, leader_and_isr=informed & m.replicas(old), update_metadata=~resigns, of_all=started)
 
 
 def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
@@ -198,16 +188,15 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
         leadership=where(written, m.leadership_of(new), me.leadership),
     )
     s.next.controllers[c] = where(resigns, m.controller_type.zero(), where(granted, after, me))
-    sent(
+    informed = m.brokers.of(lambda o: live.has(o) & written & ~resigns & (led | (o != b)))
+    send(
         m,
         s,
         c,
-        me.registrations,
-        m.leadership_of(new),
-        stop=granted & ~led,
-        stopped=int(b),
-        leader_and_isr=m.brokers.of(lambda o: live.has(o) & written & ~resigns & (led | (o != b))),
+        after,
+        leader_and_isr=informed & m.replicas(old),
         update_metadata=written & ~resigns,
+        stop={int(b): granted & ~led},
     )
     broker = s.brokers[b]
     leads = m.leads(b, broker) & broker.leader_epoch.is_(old.leader_epoch) & old.leader.is_(b)
@@ -247,20 +236,18 @@ def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, d
     require("the controller is active", me.active & may_write(m, s, c))
     new = m.decided(changed, changed.leader == changed.leader, changed.leader, changed.isr)
     s.next.zookeeper.partition = new
-    s.next.controllers[c].leadership = m.leadership_of(new)
+    after = me.replace(leadership=m.leadership_of(new))
+    s.next.controllers[c] = after
     live = m.registered(me.registrations)
-    sent(
+    send(
         m,
         s,
         c,
-        me.registrations,
-        m.leadership_of(new),
-        stop=live.has(b) & deletes,
-        stopped=int(b),
-        deletes=deletes,
-        leader_and_isr=live,
+        after,
+        leader_and_isr=live & m.replicas(new),
         update_metadata=True,
-        replicas=m.replicas(new),
+        stop={int(b): live.has(b) & deletes},
+        deletes=deletes,
     )
 
 
@@ -282,19 +269,14 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
     new = elected(m, old, old.leader.is_none | ~live.has(old.leader), live, live)
     s.next.zookeeper.controller = c
     s.next.zookeeper.partition = new
-    s.next.controllers[c] = {
-        "active": True,
-        "registrations": now,
-        "shutting_down": [],
-        "leadership": m.leadership_of(new),
-    }
-    sent(
+    me = m.controller_type.zero().replace(active=True, registrations=now, leadership=m.leadership_of(new))
+    s.next.controllers[c] = me
+    send(
         m,
         s,
         m.controller.lift(c),
-        now,
-        m.leadership_of(new),
-        leader_and_isr=live,
+        me,
+        leader_and_isr=live & m.replicas(new),
         update_metadata=True,
         of_all=live,
     )

@@ -25,6 +25,11 @@ def result_problems(*results: Any, form: str = "result") -> list[str]:
     return problems(list(results), json.loads(text))
 
 
+def form_problems(value: Any, schema: str) -> list[str]:
+    """Each violation of the schema in a file of the repository."""
+    return problems(value, json.loads((ROOT / schema).read_text(encoding="utf-8")))
+
+
 def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list[str]:
     """Each violation of the schema, as text with its JSON path."""
     root = schema if root is None else root
@@ -35,7 +40,9 @@ def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list
         if keyword in _NOTES or keyword in ("prefixItems", "properties"):
             continue
         if keyword == "$ref":
-            found += problems(value, root["$defs"][wanted.removeprefix("#/$defs/")], root, path)
+            file, _, name = wanted.partition("#/$defs/")
+            there = json.loads((ROOT / file.removeprefix("../../")).read_text()) if file else root
+            found += problems(value, there["$defs"][name], there, path)
         elif keyword == "type":
             names = wanted if isinstance(wanted, list) else [wanted]
             if not any(_is(value, name) for name in names):

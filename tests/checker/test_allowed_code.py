@@ -24,7 +24,6 @@ COMMANDS = {
     "prove": ["prove", "--depth", "1"],
     "diff": ["diff", "--rule", "wraps=off"],
     "explore": ["explore", "--no-open"],
-    "coverage": ["coverage"],
     "mutate": ["mutate"],
     "show": ["show"],
     "gate": ["gate", "--update", "--baseline", "gate.toml"],
@@ -201,9 +200,7 @@ def trace(path: Path, protocol: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "command", [["replay"], ["coverage"], ["explore", "--no-open", "--trace"]], ids=lambda c: c[0]
-)
+@pytest.mark.parametrize("command", [["replay"], ["explore", "--no-open", "--trace"]], ids=lambda c: c[0])
 def test_a_trace_names_protocols_that_are_known_and_no_file(
     highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
 ) -> None:

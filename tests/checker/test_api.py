@@ -106,7 +106,7 @@ def test_a_notebook_shows_verdict_and_counterexample() -> None:
 
 
 def test_a_setting_changes_the_scenario() -> None:
-    settings = {"profile": "kip_279", "symmetry": True, "outside": True, "deadlock": True}
+    settings = {"profile": "kip_279", "symmetry": True, "deadlock": True}
     plain = package.scenario("truncation/kip-101")
     for name, value in settings.items():
         changed = package.scenario("truncation/kip-101", **{name: value})  # type: ignore[arg-type]

@@ -163,7 +163,6 @@ def test_requests(highwater: Command, arguments: str, parts: Any) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        ["coverage", "docs/examples/register.toml", "--limit-states", "10", "--html"],
         ["gate", "--update", "truncation/truncate-to-hwm", "--baseline", "{}/gate.toml", "--json"],
         ["check", "docs/examples/register-hasty.toml", "--trace-out"],
         ["list", "--json"],

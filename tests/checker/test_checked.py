@@ -95,7 +95,6 @@ def test_it_holds_where_the_clerk_goes_round(highwater: Command, clerk: Path) ->
     ("more", "why"),
     [
         (("--property", "another_is_next"), "not named by --property"),
-        (("--outside",), "--outside takes no step outside the bounds"),
     ],
 )
 def test_unchecked_properties_are_reported(

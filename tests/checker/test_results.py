@@ -37,7 +37,7 @@ def test_results_follow_the_schema(highwater: Command, engine: str) -> None:
 
 def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
-        run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
+        run = highwater("simulate", name, "--walks", 50, "--json", "-")
         assert problems(run.results, SCHEMA) == []
         assert run.results[0]["distinct_states"] is None
 

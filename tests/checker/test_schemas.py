@@ -19,13 +19,15 @@ FILES = {
     "gate": "checker/comparing/gate/gate.schema.json",
     "mutation": "checker/comparing/mutation/mutation.schema.json",
     "report": "traces/reports/report.schema.json",
+    "incidents": "checker/follow/incidents.schema.json",
 }
 DIGESTS = {
-    "result": "ac83ae6a1c4753b6",
+    "result": "d7b1ccc9cf03f49b",
     "proof": "3535ce93e8ea3458",
-    "gate": "2ff929983581eff0",
+    "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
     "report": "f11443d960b80659",
+    "incidents": "60e6a556c5e56365",
 }
 """Schema → digest, descriptions left out.
 
@@ -69,7 +71,6 @@ COMMANDS = {
     "result": ["check", "{}", "--engine", "interpreter"],
     "proof": ["prove", "{}", "--depth", "2"],
     "difference": ["diff", "{}", "--rule", "wraps=on"],
-    "coverage": ["coverage", "{}"],
     "tables": ["states", "{}", "--engine", "interpreter", "--out", "tables"],
     "gate": ["gate", "--update", "{}", "--baseline", "gate.toml", "--workers", "1"],
     "mutation": ["mutate", "{}", "--only", "increase", "--workers", "1"],

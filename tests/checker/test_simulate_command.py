@@ -10,9 +10,9 @@ REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.t
 WALKS = ("--walks", 300, "--depth", 20)
 
 
-@pytest.fixture(params=["native", "interpreter"])
-def walk(request: pytest.FixtureRequest, highwater: Command) -> Any:
-    return lambda *arguments: highwater("simulate", *arguments, "--engine", request.param)
+@pytest.fixture
+def walk(highwater: Command) -> Any:
+    return lambda *arguments: highwater("simulate", *arguments)
 
 
 def test_an_expected_violation_is_found(walk: Any) -> None:
@@ -70,9 +70,3 @@ def test_the_same_seed_makes_the_same_walks(walk: Any) -> None:
 
     assert result(7) == result(7)
     assert result(7) != result(8)
-
-
-def test_spark_makes_no_walks(highwater: Command) -> None:
-    run = highwater("simulate", REGISTER, "--engine", "spark")
-    assert run.status == 2
-    assert run.err == "highwater: --engine spark: simulate is not available with this engine yet\n"

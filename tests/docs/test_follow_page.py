@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from highwater.checker.follow.outputs import Metrics
-from highwater.traces.follow.session import Counts
+from highwater.checker.follow.metrics import Metrics
+from highwater.traces.follow.reading import Counts
 from tests.docs.test_language_pages import DOCS
 
 EXAMPLES = DOCS / "examples" / "follow"
@@ -24,7 +24,7 @@ LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity)(?:=|!=|=~)\"([^
 def served(tmp_path: Path) -> dict[str, set[str]]:
     """Metric → the values of its label ``state`` or ``severity``."""
     metrics = Metrics(str(tmp_path / "metrics"))
-    metrics.update(Counts(), [], False)
+    metrics.update(Counts(), [])
     found: dict[str, set[str]] = {}
     for line in (tmp_path / "metrics").read_text().splitlines():
         if name := NAME.match(line):

@@ -163,40 +163,36 @@ def test_a_checkpoint_of_the_other_engine(kept: CheckpointDirectory) -> None:
 def test_only_own_files_are_removed_and_no_link_is_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    part = "part-all-0123456789ab.parquet"
+    part = "level-00007-all-0123456789ab.parquet"
     (elsewhere / part).write_text("mine")
     found = OnSpark(tmp_path / "kept")
     found.take(resume=False)
-    kept = found.directory
-    ours, mixed = kept / "level-00007", kept / "level-00008"
-    for folder in (ours, mixed):
-        folder.mkdir()
-        (folder / part).write_text("left")
-    (mixed / "notes.txt").write_text("mine")
-    (kept / "level-00009").symlink_to(elsewhere)
-    (kept / "level-00010").symlink_to(elsewhere)
-    (kept / "level-abc").mkdir()
-    (mixed / "part-all-ffffffffffff.parquet").symlink_to(elsewhere / part)
+    states = found.directory / "states"
+    states.mkdir()
+    (states / part).write_text("left")
+    (states / "notes.txt").write_text("mine")
+    (states / "level-00007-all-ffffffffffff.parquet").symlink_to(elsewhere / part)
+    (found.directory / "transitions").symlink_to(elsewhere)
     found.tidy([])
     found.close()
     assert (elsewhere / part).read_text() == "mine"
-    assert (mixed / "notes.txt").read_text() == "mine"
-    assert {entry.name for entry in mixed.iterdir()} == {"notes.txt"}
-    left = {entry.name for entry in kept.iterdir()}
-    assert left == {LOCK, "level-00008", "level-00009", "level-00010", "level-abc"}
+    assert {entry.name for entry in states.iterdir()} == {"notes.txt"}
+    assert {entry.name for entry in found.directory.iterdir()} == {LOCK, "states", "transitions"}
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
     from highwater.checker.engines.spark.checkpoint import LevelFile
 
-    found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
+    found, files = OnSpark(tmp_path), [f"level-00000-all-{n:012x}.parquet" for n in range(4)]
     found.take(resume=False)
-    found.folder(0).mkdir()
-    for name in files:
-        (found.folder(0) / name).write_text(name)
-    found.tidy([CommittedLevel(0, (LevelFile(None, files[0], 1),), Totals(1))])
+    for folder, names in (("states", files[:2]), ("transitions", files[2:])):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text(name)
+    states, steps = ((LevelFile(None, name, 1),) for name in (files[0], files[2]))
+    found.tidy([CommittedLevel(0, states, Totals(1), steps)])
     found.close()
-    assert [entry.name for entry in found.folder(0).iterdir()] == files[:1]
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == {files[0], files[2]}
 
 
 def test_a_name_of_ours_is_removed_from_files_only(kept: CheckpointDirectory) -> None:

@@ -140,9 +140,9 @@ def holds(
         if done.returncode != 2:
             assert (place / name).read_text() != BEFORE
     if command.line.startswith("states"):
-        table = place / "tables" / "states" / "part-00000.parquet"
-        assert (table.read_bytes() == BEFORE.encode()) == (done.returncode == 2), said
-        assert ((place / "tables" / "run.json").read_text() == BEFORE) == (done.returncode == 2), said
+        about = place / "tables" / "run.json"
+        is_complete = about.exists() and about.read_text() != BEFORE
+        assert is_complete == (done.returncode == 0), said
     left = [path.name for path in place.rglob("*.new")]
     assert left == [], left
 

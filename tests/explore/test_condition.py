@@ -77,7 +77,9 @@ def test_enabled_agrees_with_the_guards(session: Session, states: list[tuple[int
     ask = compile_nodes([condition(session.model, "enabled('send_fetch', f=1)")])
     number = session.number("send_fetch", {"f": 1})
     said = [bool(ask(state)[0]) for state in states]
-    assert said == [not session.refusals(state, session.model.instances[number]) for state in states]
+    assert said == [
+        not session.interpreter.refusals(state, session.model.instances[number]) for state in states
+    ]
     assert len(set(said)) == 2
 
 
@@ -117,11 +119,9 @@ def test_an_invalid_condition_gives_one_line(session: Session, text: str) -> Non
 
 def test_a_state_s_parts_can_be_read(session: Session) -> None:
     state = session.model.initial[0]
-    assert session.value(state, "partition.isr") == [0, 1, 2]
     assert session.said(state, "partition.isr") == "{0,1,2}"
     assert session.said(state, "partition.isr.is_empty") == "false"
     assert session.said(state, "size(partition.isr) + 1") == "4"
-    assert session.value(state, "brokers[0].view")["leader"] == 0
     with pytest.raises(InputError, match="reads nothing"):
         value(session.model, "[1, 2]")
 

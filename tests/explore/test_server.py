@@ -96,7 +96,7 @@ def test_another_rule(client: Client, views: Answers) -> None:
     told = {name: ask(client, "rule", path=str(path), name=name) for name in views.request.rules}
     assert any(t["more"] or t["less"] or t["otherwise"] for t in told.values())
     assert all(t["comparable"] for t in told.values())
-    fenced = views._with(frozenset({"fenced_fetch"}))
+    fenced = views.switched("fenced_fetch")
     state = views.session.states(path)[-1]
     here = {str(views.session.model.instances[n]) for n in views.session.possible(state)}
     there = {str(fenced.model.instances[n]) for n in fenced.possible(state)}

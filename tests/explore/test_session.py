@@ -8,7 +8,8 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import condition
-from highwater.checker.explore.session import LONGEST, Answers, Path, pytest_of
+from highwater.checker.explore.session import LONGEST, Answers, Path
+from highwater.checker.scenarios.request import asked
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 
@@ -36,8 +37,8 @@ def test_an_address_restores_the_path() -> None:
 def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Answers) -> None:
     session = views.session
     state = session.model.initial[0]
-    refused = next(n for n, fate in enumerate(session.fates(state)) if fate > 0)
-    guard = session.refusals(state, session.model.instances[refused])[0]
+    refused = next(n for n, fate in enumerate(session.choices.fates(state)) if fate > 0)
+    guard = session.interpreter.refusals(state, session.model.instances[refused])[0]
     with pytest.raises(InputError, match=f"step 1: .* cannot be taken: '{guard}' does not hold"):
         session.states(Path(0, (refused,)))
     with pytest.raises(InputError, match="there is no step 9999"):
@@ -98,17 +99,8 @@ def test_a_search_changes_nothing_of_the_model(views: Answers) -> None:
     assert (model.initial, model.properties, model.liveness, model.start) == before
 
 
-def test_a_path_becomes_a_test_that_passes_and_can_fail(views: Answers) -> None:
-    session = views.session
-    path = session.nearest(Path(), "any(replicas[r].hwm > 0 for r in replica)").path
+def test_a_search_does_not_end_at_a_step_that_violates_a_property() -> None:
+    session = Answers(asked("replication/controller/sanity-fenced-member-joins")).session
+    path = session.nearest(Path(), "partition.partition_epoch > 2").path
     assert path is not None
-    text = pytest_of(session, path, "truncation/kip-101", views.changed)
-    assert "parameters={'max_records': 1}" in text
-    scope: dict[str, object] = {}
-    exec(compile(text, "written.py", "exec"), scope)
-    scope["test_run"]()  # type: ignore[operator]
-    wrong = text.replace("== []", "== ['weak_isr']")
-    assert wrong != text
-    exec(compile(wrong, "wrong.py", "exec"), scope)
-    with pytest.raises(AssertionError):
-        scope["test_run"]()  # type: ignore[operator]
+    assert session.holds(session.states(path)[-1], "partition.partition_epoch > 2")

@@ -58,7 +58,7 @@ def session(views: Answers) -> Session:
 def test_a_step_that_is_cut_leads_nowhere(session: Session) -> None:
     up = session.number("up", {})
     states = session.states(Path(0, (up, up)))
-    assert session.fates(states[-1])[up] < 0
+    assert session.choices.fates(states[-1])[up] < 0
     assert session.possible(states[-1]) == [session.number("down", {})]
     with pytest.raises(InputError, match=r"step 3: up\(\) is pruned at n"):
         session.states(Path(0, (up, up, up)))

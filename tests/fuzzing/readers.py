@@ -137,7 +137,7 @@ _SAID = (
 
 def request(rng: random.Random) -> str:
     """A random address of a request to the explorer."""
-    names = ("run", "nearest", "random", "rule", "test", "", "..", "run/x")
+    names = ("run", "nearest", "random", "rule", "", "..", "run/x")
     said = [rng.choice(_SAID).encode() for _ in range(3)]
     if rng.random() < 0.7:
         said = [changes.changed(rng, text)[:20_000] for text in said]

@@ -11,6 +11,7 @@ from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, Ran
+from highwater.checker.scenarios import scenario_files
 
 FACTS: Facts = {
     "verdict": "holds",
@@ -78,10 +79,29 @@ def test_a_selection_has_globs_paths_and_exceptions(tmp_path: Path) -> None:
         (tmp_path / f"{name}.toml").touch()
     select = Selection(["truncation/kip-*", "*.toml"], ["truncation/kip-101", "two.toml"])
     names = [e.name for e in select.entries(tmp_path)]
-    assert names == ["one.toml", "truncation/kip-279", "truncation/kip-320", "truncation/kip-320-first-try"]
+    kips = ("truncation/kip-279", "truncation/kip-320", "truncation/kip-320-first-try")
+    assert names == ["one.toml", *kips, "truncation"], "the protocol of the selected scenarios comes last"
     standard = [e.name for e in Selection(["standard"]).entries(tmp_path)]
     assert "replication/large-acks" in standard
     assert "replication/large" not in standard
+
+
+TOO_LARGE = {
+    f"replication/{name}" for name in ("defect-join-by-old-fetch", "defect-unfenced-fetch", "large", "peer")
+}
+"""Scenarios with 30 million states or more."""
+
+
+def test_no_scenario_of_the_repository_is_outside_of_check_and_gate() -> None:
+    """``check`` runs the standard scenarios; the committed baseline selects the others."""
+    root = Path(__file__).parents[2]
+    selected = {e.name for e in baselines.read(root / baselines.DEFAULT).select.entries(root)}
+    left = {
+        name
+        for name, (_, standard) in scenario_files.titles().items()
+        if not standard and name not in selected
+    }
+    assert left == TOO_LARGE
 
 
 # --- comparing ------------------------------------------------------------------------------------

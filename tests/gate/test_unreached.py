@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
-from highwater.checker.comparing.models.differences import (
-    ActionChange,
-    Comparison,
-    Pairs,
+from highwater.checker.comparing.models.differences import ActionChange, Comparison, lines
+from highwater.checker.engines.solver.difference import (
+    Pair,
+    Union,
+    Witness,
     instances_of_both,
-    lines,
+    nearest_witness,
     questions_of_both,
-    unreached,
 )
 from highwater.checker.engines.solver.terms import Limits, Stopped
 from highwater.checker.scenarios import scenario_files
@@ -30,7 +30,7 @@ from tests.gate.test_differences import compared
 LEADER = "replication/defect-fenced-leader"
 
 
-def changed(rule: str) -> tuple[Model, Model, Pairs]:
+def changed(rule: str) -> tuple[Model, Model, list[Pair]]:
     """Both models, with and without the rule, and the instances of the rule's action in both."""
     scenario = scenario_files.find(LEADER)
     old, new = (Request.of(scenario, Overrides.parse([], off)).model() for off in ([], [f"{rule}=off"]))
@@ -38,29 +38,32 @@ def changed(rule: str) -> tuple[Model, Model, Pairs]:
     return old, new, instances_of_both(by_action(old)[action], by_action(new)[action])
 
 
+def witness(old: Model, new: Model, pairs: list[Pair], seconds: float = 60.0) -> Witness | None:
+    return nearest_witness(Union.of(old, new), (old, new), pairs, Limits(seconds))
+
+
 def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reaches_it() -> None:
     old, new, pairs = changed("leader_epoch_check")
-    found = unreached(pairs, new)
+    found = witness(old, new, pairs)
     assert found is not None
-    state, pair, _ = found
-    interpreters = Interpreter(old), Interpreter(new)
-    assert not interpreters[1].violated(state)
+    assert not Interpreter(old).violated(found.before)
     outcomes = [
-        i.step(state, next(n for n, x in enumerate(m.instances) if x is instance)).state
-        for i, m, instance in zip(interpreters, (old, new), pairs[pair], strict=True)
+        Interpreter(m).step(found.before, m.instances.index(step)).state
+        for m, step in zip((old, new), found.pair, strict=True)
+        if step is not None
     ]
     assert outcomes[0] != outcomes[1]
-    assert state not in reached(new)
+    assert outcomes == [found.first, found.second]
+    assert found.before not in reached(new)
 
 
 def test_a_found_state_has_the_invariants() -> None:
     """If an invariant excludes every difference, the solver finds no state."""
-    _, new, pairs = changed("sender_epoch_check")
+    old, new, pairs = changed("sender_epoch_check")
     differs = graph.any_(node for a, b in pairs for node in questions_of_both(a, b, new.inputs))
-    held = SimpleNamespace(node=graph.not_(differs))
-    fields = {name: getattr(new, name) for name in ("leaves", "inputs", "first_initial")}
-    assert unreached(pairs, SimpleNamespace(**fields, properties=[])) is not None  # type: ignore[arg-type]
-    assert unreached(pairs, SimpleNamespace(**fields, properties=[held])) is None  # type: ignore[arg-type]
+    for held, is_found in ((graph.TRUE, True), (graph.not_(differs), False)):
+        vars(old)["properties"] = [SimpleNamespace(node=held)]
+        assert (witness(old, new, pairs) is not None) == is_found
 
 
 def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
@@ -71,9 +74,8 @@ def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
 
 
 def test_the_report_has_a_line_if_the_solver_gives_up() -> None:
-    _, new, pairs = changed("sender_epoch_check")
     with pytest.raises(Stopped):
-        unreached(pairs, new, Limits(0.0))
+        witness(*changed("sender_epoch_check"), seconds=0.0)
     change = ActionChange("a", "a", asked=True, beyond="the solver was stopped (seconds)")
     said = lines(Comparison("s", actions=[change], states=1))
     assert "  other states are unknown: the solver was stopped (seconds)" in said

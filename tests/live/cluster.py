@@ -355,11 +355,11 @@ class Follower:
 
     def __init__(self, metadata: Path, broker_logs: Sequence[Path], folder: Path) -> None:
         folder.mkdir()
-        self.events, self.state, self.output = folder / "events", folder / "state", folder / "output.txt"
+        self.events, self.output = folder / "events", folder / "output.txt"
         (self.port,) = free_ports(1)
         self._command = [sys.executable, "-m", "highwater", "replay", "--follow", str(metadata)]
-        self._command += [*map(str, broker_logs), "--events", str(self.events), "--state", str(self.state)]
-        self._command += ["--metrics", f":{self.port}"]
+        self._command += [*map(str, broker_logs), "--events", str(self.events)]
+        self._command += ["--incidents", str(folder / "open.json"), "--metrics", f":{self.port}"]
         self.lines: list[tuple[float, dict[str, Any]]] = []
         """Each line of the events, with the time when it was read, in seconds since 1970."""
         self._stops = threading.Event()

@@ -12,7 +12,6 @@ import pytest
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import violating_run
 from highwater.checker.report import counterexample
-from highwater.checker.report.charts import SequenceChart
 from highwater.checker.report.counterexample import BrokenRunError
 from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
@@ -64,18 +63,6 @@ def test_a_fetch_and_error_loop_is_found() -> None:
     assert "and then forever:" in text
     assert "and so on from state 1" in text
     assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
-
-
-def test_a_chart_has_the_loop_in_it() -> None:
-    model = Model(ErrorLoop(), (), ErrorLoop.liveness)
-    (example,) = counterexample.follow_all(model, [found(model, "progress")])
-    lines = [line.strip() for line in SequenceChart(model.protocol).mermaid(example).splitlines()]
-    inside = lines[lines.index("loop forever") + 1 : lines.index("end")]
-    assert [line.partition(": ")[2].partition("<br")[0] for line in inside] == [
-        "2. the follower fetches",
-        "3. the leader answers",
-        "4. the follower takes the answer",
-    ]
 
 
 def test_a_fair_step_that_is_cut_can_be_taken() -> None:

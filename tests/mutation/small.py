@@ -1,10 +1,21 @@
-"""A small protocol, and a function that runs ``highwater mutate``."""
+"""Small protocols, the model of one mutant, and a function that runs ``highwater mutate``."""
 
 from __future__ import annotations
+
+import copy
 
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
+from highwater.model.language.mutated import MutatedModel
+
+
+def at(model: MutatedModel, number: int) -> MutatedModel:
+    """The model whose initial states choose one mutant; 0 is the unmutated protocol."""
+    found = copy.copy(model)
+    own = [state[: model.own_leaves] for state in model.initial]
+    vars(found).update(start=None, initial=[(*state, *model.constants(number)) for state in own])
+    return found
 
 
 def run(*arguments: object) -> Result:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.mutation.kernels import MutantProgram, MutantRun
-from highwater.checker.comparing.mutation.kernels import mutant_graph as graph_of
+from highwater.checker.comparing.mutation.searching import MutantSearch, levels_of, program_for
+from highwater.checker.comparing.mutation.searching import mutant_graph as graph_of
 from highwater.checker.engines import reference
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import LanguageError, Model, graph, mutation
+from highwater.model.language import LanguageError, Model, graph
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.mutated import MutatedModel, chosen, roots_of
+from highwater.model.language.mutated import MutatedModel, roots_of
 from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.edited import NotEditableError, edited, loaded
+from tests.mutation.small import at
 from tests.slow import slow
 
 _ALL = SearchOptions(workers=1, all_states=True)
@@ -36,10 +40,8 @@ def mutated() -> MutatedModel:
 
 
 @pytest.fixture(scope="module")
-def program(mutated: MutatedModel) -> Iterator[MutantProgram]:
-    made = MutantProgram(mutated)
-    yield made
-    made.finish()
+def program(mutated: MutatedModel) -> LinkProgram:
+    return program_for(mutated, Effort.QUICK)
 
 
 def by_the_reference(model: Model) -> Summary:
@@ -52,45 +54,39 @@ def by_the_reference(model: Model) -> Summary:
     return found.distinct_states, found.depth, found.generated_states, violations
 
 
-def by_the_kernels(program: MutantProgram, number: int) -> Summary:
+def by_the_kernels(program: LinkProgram, number: int) -> Summary:
     """A summary of the native search of a mutant, using the machine code of all mutants."""
-    program.choose(number)
-    run = MutantRun(program, _ALL, frozenset(program.model.safety))
-    try:
-        found = run.explore()
-    except BoundError:
-        return ("leaves its type",)
-    finally:
-        run.close()
+    with closing(levels_of(NativeLevels, program, _ALL, number)) as levels:
+        try:
+            found = MutantSearch(levels, frozenset(program.model.safety)).explore()
+        except BoundError:
+            return ("leaves its type",)
     violations = sorted((v.property, v.depth) for v in found.violations)
     return found.distinct_states, found.depth, found.generated_states, violations
 
 
 @functools.cache
 def of_mutant(mutated: MutatedModel, number: int) -> Summary:
-    return by_the_reference(chosen(mutated, number))
+    return by_the_reference(at(mutated, number))
 
 
 @pytest.mark.parametrize("name", ["truncation/kip-320", "zookeeper/large-three-brokers"])
 def test_mutant_0_is_the_unchanged_protocol(name: str) -> None:
-    """Choosing mutant 0 leaves the protocol's expressions; all other instances are never enabled."""
+    """The instances that no mutant changes have the expressions of the protocol's own model."""
     plain = scenario_model(name)
     mutated = MutatedModel(plain.protocol, [p.invariant for p in plain.properties])
-    own = {str(i): i for i in chosen(mutated, 0).instances if i.enabled is not graph.FALSE}
+    own = {str(i): i for a in plain.actions for i in mutated.of_action(a.name, changed=False)}
     assert own.keys() == {str(i) for i in plain.instances}
+    assert not any(mutated.constants(0))
     for instance in plain.instances:
-        wanted = {leaf: w.node for leaf, w in own[str(instance)].writes.items()}
-        assert [g.node for g in own[str(instance)].guards] == [g.node for g in instance.guards]
-        assert {leaf: n for leaf, n in wanted.items() if n is not plain.inputs[leaf]} == {
-            leaf: w.node for leaf, w in instance.writes.items()
-        }
+        assert roots_of(own[str(instance)]) == roots_of(instance)
 
 
 def test_properties_have_no_mutants(mutated: MutatedModel) -> None:
     """Properties keep their expressions even if they call functions that have mutants."""
     nodes = graph.reachable(n for p in mutated.properties for n in (p.node, p.premise))
-    assert mutation.SELECTOR not in nodes
-    assert mutation.SELECTOR in graph.reachable(n for i in mutated.instances for n in roots_of(i))
+    assert mutated.selector not in nodes
+    assert mutated.selector in graph.reachable(n for i in mutated.instances for n in roots_of(i))
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=slow("every mutant; fast for one in four"))])
@@ -108,26 +104,13 @@ def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, 
     assert compared > 90 // every
 
 
-def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:
+def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: LinkProgram) -> None:
     """Compares kernels that contain all mutants with the interpreter on each mutant."""
     for number, mutant in mutated.mutants.items():
         assert by_the_kernels(program, number) == of_mutant(mutated, number), mutant
 
 
-def test_of_a_chosen_model_nothing_depends_on_the_selector(
-    mutated: MutatedModel, program: MutantProgram
-) -> None:
-    """The steps' checks count too; the program has computed them on the model before."""
-    assert "judged_in_place" in vars(mutated), "it was not asked for: this would show nothing"
-    number = next(iter(mutated.mutants))
-    for model in (chosen(mutated, 0), chosen(mutated, number)):
-        said = [j for judged in (*model.judged, *model.judged_in_place) for j in judged]
-        assert said
-        nodes = graph.reachable(node for j in said for node in (j.node, j.premise))
-        assert mutation.SELECTOR not in nodes
-
-
-def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: MutantProgram) -> None:
+def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: LinkProgram) -> None:
     """The graph by the machine code of all mutants equals the graph by the mutant's own code."""
     names = ("level_starts", "offsets", "targets", "instances", "cut_offsets", "cut_instances")
 
@@ -136,9 +119,8 @@ def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: Mut
             found = explored()
         except BoundError:
             return None
-        assert found.model is not mutated
         return [getattr(found, name).tolist() for name in names]
 
     for number in sorted(mutated.mutants)[::7]:
-        alone = arrays(functools.partial(graph_alone, chosen(mutated, number), _ALL))
+        alone = arrays(functools.partial(graph_alone, at(mutated, number), _ALL))
         assert alone == arrays(functools.partial(graph_of, program, number, _ALL)), number

@@ -34,13 +34,13 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.initial import Scalars
-from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.interpreter import BoundError, interpreter_of
 from highwater.model.language.model import Model
-from highwater.model.language.mutated import chosen
+from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model
 from tests.mutation import library
-from tests.mutation.small import COUNTER, LAMP
+from tests.mutation.small import COUNTER, LAMP, at
 
 
 def examination(directory: Path, source: str, name: str, scenario: str = "") -> Examination:
@@ -134,27 +134,29 @@ def test_the_counts_are_those_of_the_gate(name: str) -> None:
     assert [count for count in own.keys() - numbers if own[count]] == []
 
 
-def steps_of(model: Model) -> dict[Scalars, tuple[int, list[Any]]]:
-    """Each reachable state with its depth and all steps by the interpreter, in breadth-first order."""
-    interpreter, found = Interpreter(model), dict[Scalars, tuple[int, list[Any]]]()
-    level, depth = set(model.initial), 1
+def steps_of(model: MutatedModel) -> dict[Scalars, tuple[int, list[Any]]]:
+    """Each reachable state of the protocol, without the mutant's fields: its depth and its steps, breadth first."""
+    found = dict[Scalars, tuple[int, list[Any]]]()
+    level, depth = {state[: model.own_leaves] for state in model.initial}, 1
     while level:
-        found |= {state: (depth, _steps(interpreter, state)) for state in level}
+        found |= {state: (depth, _steps(model, state, 0)) for state in level}
         reached = {step for state in level for _, step in found[state][1] if isinstance(step, tuple)}
         level, depth = reached - found.keys(), depth + 1
     return found
 
 
-def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
-    found: list[Any] = []
-    for number in interpreter.enabled(state):
+def _steps(model: MutatedModel, state: Scalars, mutant: int) -> list[Any]:
+    interpreter, found = interpreter_of(model), list[Any]()
+    whole = (*state, *model.constants(mutant))
+    for number in interpreter.enabled(whole):
+        name = str(model.instances[number])
         try:
-            step = interpreter.step(state, number)
+            step = interpreter.step(whole, number)
         except BoundError:
-            found.append((number, "leaves its type"))
+            found.append((name, "leaves its type"))
         else:
-            found.append((number, step.cut or step.state))
-    return found
+            found.append((name, step.cut or (step.state and step.state[: model.own_leaves])))
+    return sorted(found, key=lambda one: one[0])
 
 
 def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) -> tuple[Any, ...]:
@@ -181,15 +183,13 @@ def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
     shutil.copy(library.__file__, tmp_path / "library.py")
     source = Path(library.__file__).read_text(encoding="utf-8")
     found = examination(tmp_path, source, "library", f"{properties}[parameters]\nmost = 1\n")
-    model = chosen(found.model, 0)
-    plain, counts = steps_of(model), counts_of(reference.search(model, SearchOptions(workers=1)))
+    model = found.model
+    plain, counts = steps_of(model), counts_of(reference.search(at(model, 0), SearchOptions(workers=1)))
     for number, result in compared(found).items():
-        wrong = chosen(found.model, number)
-        interpreter = Interpreter(wrong)
-        others = (depth for state, (depth, steps) in plain.items() if _steps(interpreter, state) != steps)
+        others = (depth for state, (depth, steps) in plain.items() if _steps(model, state, number) != steps)
         differs = next(others, None)
         assert result.differs == differs, found.mutants[number]
-        expected = by_the_reference(wrong, differs, counts)
+        expected = by_the_reference(at(model, number), differs, counts)
         assert _plain(result)[: len(expected)] == expected, found.mutants[number]
 
 

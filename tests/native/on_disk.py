@@ -13,7 +13,7 @@ import pytest
 
 from highwater.checker.base.checkpoint_directory import CheckpointDirectory
 from highwater.checker.engines.breadth_first import BreadthFirst
-from highwater.checker.engines.native import search, worker
+from highwater.checker.engines.native import checkpoint, search, worker
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.levels import NativeLevels
@@ -49,14 +49,16 @@ def on_disk(model: Model, *, slots: int = FromTheStart.slots, **options: object)
 def part(
     model: Model, place: str, directory: Path, states: int | None = None, *, resume: bool = True, **more: Any
 ) -> SearchResult:
-    """A search of up to ``states`` states that resumes from a checkpoint and writes one at its end.
+    """A search of up to ``states`` states that resumes from a checkpoint and stores each level.
 
     ``place`` is the place of its visited set: "in memory" or "on disk".
     """
     options = {"workers": 1, "checkpoint": str(directory), "resume": resume, "limit_states": states, **more}
-    if place == "in memory":
-        return search(model, SearchOptions(**options))
-    return on_disk(model, slots=1 << 12, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "SHARE", 0)
+        if place == "in memory":
+            return search(model, SearchOptions(**options))
+        return on_disk(model, slots=1 << 12, **options)
 
 
 def explored(levels: NativeLevels) -> SearchResult:

@@ -124,7 +124,6 @@ def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPat
 def test_background_compiled_code_is_cached(nothing_kept: Path) -> None:
     made: list[Machine] = []
     Beside(TEXT.format(7), Effort.USUAL, made.append).wait()
-    assert len(list(nothing_kept.glob("*.code"))) == 1
     kept = Machine.kept(TextName.of(machine.whole(TEXT.format(7))), Effort.USUAL)
     assert kept is not None
     assert [m.function("answer", 0, result=True)() for m in (made[0], kept)] == [7, 7]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import resource
+import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +23,7 @@ from click.testing import CliRunner
 
 from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.cache import Cache
+from highwater.checker.engines.cache import FILE, Cache
 from highwater.checker.engines.native.code import compiler, machine
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 
@@ -54,11 +58,21 @@ def answer(number: int, effort: Effort = Effort.QUICK) -> int:
     return int(compiled.function("answer", 0, result=True)())
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.code"))
+def entries(folder: Path) -> int:
+    """The number of stored contents."""
+    if not (folder / FILE).exists():
+        return 0
+    with closing(sqlite3.connect(folder / FILE)) as database:
+        return int(database.execute("SELECT count(*) FROM entries").fetchone()[0])
 
 
-# --- files --------------------------------------------------------------------------------------
+def change(folder: Path, statement: str, *values: object) -> None:
+    """Run one statement on the database."""
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
+        database.execute(statement, values)
+
+
+# --- the file -----------------------------------------------------------------------------------
 
 
 def test_a_stored_content_is_returned(folder: Path) -> None:
@@ -67,8 +81,11 @@ def test_a_stored_content_is_returned(folder: Path) -> None:
     kept.put(KEY, CONTENT)
     assert kept.get(KEY) == CONTENT
     assert kept.get(OTHER) is None
+    kept.put(KEY, b"other")
+    assert kept.get(KEY) == b"other"
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert files(folder)[0].stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.iterdir()] == [FILE]
+    assert not (folder / FILE).stat().st_mode & 0o022
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707])
@@ -80,7 +97,7 @@ def test_a_directory_that_others_can_write_is_refused(
     kept = Cache(folder)
     assert kept.get(KEY) is None
     kept.put(OTHER, CONTENT)
-    assert len(files(folder)) == 1, "nothing was written, or removed"
+    assert entries(folder) == 1, "nothing was written, or removed"
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert f"{folder}: not used as a cache" in said
@@ -98,28 +115,57 @@ def piped(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda path: path.chmod(0o602), behind_a_link, piped], ids=["of others", "a link", "a pipe"]
+    "how", [lambda path: path.chmod(0o602), behind_a_link, piped], ids=["of others", "a link", "a pipe"]
 )
-def test_an_untrusted_file_is_not_read(folder: Path, change: Callable[[Path], None]) -> None:
+def test_an_untrusted_file_is_not_read(folder: Path, how: Callable[[Path], None]) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
-    change(files(folder)[0])
+    how(folder / FILE)
     assert kept.get(KEY) is None
     kept.put(KEY, CONTENT)
     assert kept.get(KEY) == CONTENT
 
 
-def test_a_file_of_another_user_or_size_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digests are correct: somebody made them that way."""
-    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
     Cache(folder).put(KEY, CONTENT)
-    assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
     with monkeypatch.context() as other:
         other.setattr(os, "geteuid", lambda: os.getuid() + 1)
         assert Cache(folder).get(KEY) is None
     monkeypatch.undo()
-    assert Cache(folder, most_bytes=size - 1).get(KEY) is None
-    assert files(folder) == []
+
+
+def test_a_content_under_another_key_is_not_taken(folder: Path) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    kept.put(OTHER, b"other")
+    change(folder, "UPDATE entries SET key = CASE key WHEN ? THEN x'01' ELSE ? END", KEY, KEY)
+    assert kept.get(KEY) is None
+    assert entries(folder) == 1, "the wrong entry was removed"
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "7"])
+@pytest.mark.parametrize("column", ["content", "digest", "used"])
+def test_values_of_another_type(folder: Path, column: str, value: str) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    change(folder, f"UPDATE entries SET {column} = {value}")
+    assert kept.get(KEY) == (CONTENT if column == "used" else None)
+    kept.put(KEY, CONTENT)
+    assert kept.get(KEY) == CONTENT
+
+
+@pytest.mark.parametrize("content", [b"no database" * 1000, b"SQLite format 3\0", "of another version"])
+def test_a_file_that_is_no_database_of_this_version_is_replaced(folder: Path, content: bytes | str) -> None:
+    folder.mkdir(mode=0o700)
+    if isinstance(content, bytes):
+        (folder / FILE).write_bytes(content)
+    else:
+        change(folder, "CREATE TABLE entries (key BLOB PRIMARY KEY, content BLOB)")
+    kept = Cache(folder)
+    assert kept.get(KEY) is None
+    kept.put(KEY, CONTENT)
+    assert kept.get(KEY) == CONTENT
 
 
 def test_an_unwritable_cache_keeps_nothing(
@@ -133,66 +179,116 @@ def test_an_unwritable_cache_keeps_nothing(
     assert answer(1) == 1
 
 
-def test_an_incomplete_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def _limited() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
 
+
+def test_on_a_full_disk_what_is_there_is_read_and_nothing_is_stored(folder: Path) -> None:
     kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    program = (
+        "import sys; from pathlib import Path; from highwater.checker.engines.cache import Cache\n"
+        "kept = Cache(Path(sys.argv[1])); kept.put(b'o' * 32, bytes(1 << 20))\n"
+        "sys.exit(kept.get(b'o' * 32) is not None or kept.get(b'k' * 32) is None)"
+    )
+    subprocess.run([sys.executable, "-c", program, folder], check=True, preexec_fn=_limited)
+    assert (kept.get(KEY), kept.get(OTHER)) == (CONTENT, None)
+    assert [path.name for path in folder.iterdir()] == [FILE]
+
+
+def test_a_file_that_can_only_be_read_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    change(folder, "UPDATE entries SET used = 0")
+    honest = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda path, **how: honest(f"file:{path}?mode=ro", uri=True, **how)
+    )
     kept.put(OTHER, CONTENT)
-    monkeypatch.setattr(os, "rename", full)
-    kept.put(KEY, CONTENT)
-    assert [path.name for path in folder.iterdir()] == [code_cache._name(OTHER)]
-    assert (kept.get(KEY), kept.get(OTHER)) == (None, CONTENT)
+    assert (kept.get(KEY), kept.get(OTHER)) == (CONTENT, None)
 
 
-def test_the_least_recently_used_entry_is_removed(folder: Path) -> None:
-    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
-    kept = Cache(folder, most_bytes=8 * size)
-    keys = [bytes([n]) * 32 for n in range(9)]
-    for age, key in enumerate(keys[:8]):
-        kept.put(key, CONTENT)
-        os.utime(folder / f"{key.hex()}.code", (age, age))
-    kept.get(keys[0])
-    (folder / "mine.txt").write_text("not the cache's" * size)
-    kept.put(keys[8], CONTENT)
-    assert {key for key in keys if kept.get(key)} == {keys[0], *keys[4:]}
-    assert (folder / "mine.txt").exists()
-
-
-def test_unfinished_files_are_removed_after_an_hour(folder: Path) -> None:
+def test_a_busy_file_is_not_waited_for_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_cache, "_WAIT", 0.01)
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
-    old, new = folder / f".{'0' * 16}.new", folder / f".{'1' * 16}.new"
-    for path in (old, new):
-        path.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200,) * 2)
-    Cache(folder).put(OTHER, CONTENT)
-    assert not old.exists()
-    assert new.exists()
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        kept.put(OTHER, CONTENT)
+        assert kept.get(KEY) is None
+    assert (kept.get(KEY), kept.get(OTHER)) == (CONTENT, None), "what another process uses is not damaged"
+
+
+def test_the_least_recently_used_entry_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used ones of earlier days are removed first, of one day the oldest."""
+    kept = Cache(folder, most_bytes=1 << 20)
+    keys, content = [bytes([n]) * 32 for n in range(9)], bytes(1 << 17)
+    for day, key in enumerate(keys[:7]):
+        monkeypatch.setattr(code_cache, "_today", lambda day=day: day // 4)
+        kept.put(key, content)
+    monkeypatch.setattr(code_cache, "_today", lambda: 9)
+    kept.get(keys[0])
+    (folder / "mine.txt").write_text("not the cache's")
+    kept.put(keys[8], content)
+    assert {key for key in keys if kept.get(key)} == {keys[0], *keys[4:7], keys[8]}
+    size = (folder / FILE).stat().st_size
+    for key in keys:
+        kept.put(key, content)
+    assert (folder / FILE).stat().st_size == size, "room is used again"
+    assert (folder / "mine.txt").exists()
 
 
 def _use(folder: Path, seed: int) -> None:
     """Put and get in a cache that is always too small, concurrently; exits with 1 on wrong content."""
-    kept = Cache(folder, most_bytes=6_000)
+    kept = Cache(folder, most_bytes=60_000)
     for turn in range(300):
         number = (turn * seed) % 23
-        key, content = bytes([number]) * 32, bytes([number]) * (100 + 20 * number)
+        key, content = bytes([number]) * 32, bytes([number]) * (1000 + 200 * number)
         if turn % 3 == 0:
             kept.put(key, content)
         elif kept.get(key) not in (None, content):
             sys.exit(1)
 
 
-def test_processes_use_a_cache_at_once(folder: Path) -> None:
+def test_processes_use_a_cache_together(folder: Path) -> None:
     context = get_context("spawn")
-    workers = [context.Process(target=_use, args=(folder, seed)) for seed in (1, 2)]
+    workers = [context.Process(target=_use, args=(folder, seed)) for seed in (1, 2, 3)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 2
-    assert 0 < sum(path.stat().st_size for path in files(folder)) <= 6_000
-    assert list(folder.glob(".*")) == []
+    assert [worker.exitcode for worker in workers] == [0] * 3
+    assert entries(folder) > 3
+    assert [path.name for path in folder.iterdir()] == [FILE]
+
+
+def test_threads_use_a_cache_together(folder: Path) -> None:
+    kept = Cache(folder)
+    keys = [bytes([n]) * 32 for n in range(20)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda key: kept.put(key, key), keys))
+        assert list(threads.map(kept.get, keys)) == keys
+
+
+def test_a_process_killed_while_it_writes_damages_nothing(folder: Path) -> None:
+    Cache(folder).put(KEY, CONTENT)
+    program = (
+        "import sys; from pathlib import Path; from highwater.checker.engines.cache import Cache\n"
+        "kept = Cache(Path(sys.argv[1])); print('begun', flush=True)\n"
+        "while True: [kept.put(bytes([n]) * 32, bytes([n]) * 100_000) for n in range(20)]"
+    )
+    for _ in range(5):
+        writer = subprocess.Popen([sys.executable, "-c", program, folder], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.05)
+        writer.kill()
+        writer.communicate()
+        kept = Cache(folder)
+        for n in range(20):
+            assert kept.get(bytes([n]) * 32) in (None, bytes([n]) * 100_000)
+        assert kept.get(KEY) == CONTENT
 
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,20 +354,19 @@ def test_code_of_another_compiler_is_not_taken(
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("damage", ["a bit", "cut off", "emptied", "longer", "of another text"])
-def test_a_damaged_file_is_made_anew(folder: Path, made: list[Effort], damage: str) -> None:
+@pytest.mark.parametrize("damage", ["a bit", "cut off", "emptied", "of another text"])
+def test_damaged_code_is_made_anew(folder: Path, made: list[Effort], damage: str) -> None:
     answer(1)
-    (path,) = files(folder)
+    path = folder / FILE
     content = bytearray(path.read_bytes())
-    if damage == "a bit":
-        content[-1] ^= 1
+    if damage == "a bit":  # of the code, not of unused room
+        content[content.index(b"\x7fELF") + 20] ^= 1
+        path.write_bytes(content)
     elif damage == "of another text":
         answer(2)
-        (other,) = set(files(folder)) - {path}
-        content[:] = other.read_bytes()
+        change(folder, "UPDATE entries SET content = (SELECT content FROM entries ORDER BY rowid DESC)")
     else:
-        content = {"cut off": content[:-9], "emptied": bytearray(), "longer": content + b"\0"}[damage]
-    path.write_bytes(content)
+        path.write_bytes(content[:-900] if damage == "cut off" else b"")
     made.clear()
     assert answer(1) == 1
     assert made == [Effort.QUICK]
@@ -286,10 +381,9 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
             made.clear()
             result = CliRunner().invoke(cli, [*asked, *arguments])
             assert result.exit_code in (0, 1)
-            assert bool(files(folder)) == bool(kept)
+            assert bool(entries(folder)) == bool(kept)
             assert bool(made) == compiled
-        for path in files(folder):
-            path.unlink()
+        (folder / FILE).unlink()
         assert os.environ[code_cache.VARIABLE] == str(folder)
 
 

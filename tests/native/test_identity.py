@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,7 @@ def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
 
 def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     before = request_key(request_of())
-    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another")
+    monkeypatch.setattr(model_key, "_source", lambda: b"another")
     assert request_key(request_of()) not in (None, before)
 
 
@@ -49,48 +51,67 @@ def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert request_key(other) not in (None, request_key(request))
 
 
-def digest_of(package: Path, protocol: str = "truncation") -> tuple[bytes, float]:
-    return Sources(package).of_protocol(protocol)
-
-
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = tmp_path_factory.mktemp("copied")
-    for part in ("checker", "invariants", "model"):
-        shutil.copytree(Path(highwater.__file__).parent / part, package / part)
+    shutil.copytree(Path(highwater.__file__).parent, package, dirs_exist_ok=True)
     return package
 
 
 SOURCES = (
     "model/truncation/protocol.py",
     "model/rulebook.toml",
+    "model/replication/logs.py",
     "invariants/truncation/__init__.py",
     "checker/engines/native/text/kernels.py",
+    "checker/report/summary.py",
     "checker/added.py",
+    "traces/reading.py",
+    "__init__.py",
 )
 NO_SOURCES = ("checker/added.txt", "model/truncation/scenarios/added.toml")
 """A request contains its scenario's content, so scenarios are no sources."""
 
 
 def test_the_digest_of_sources_changes_with_each_source(copied: Path) -> None:
-    plain = digest_of(copied)[0]
-    assert plain == digest_of(Path(highwater.__file__).parent)[0]
+    plain = Sources(copied).digest()
+    assert plain == Sources(Path(highwater.__file__).parent).digest()
     found = []
     for file in (*NO_SOURCES, *SOURCES):
         with (copied / file).open("ab") as opened:
             opened.write(b"\n")
-        found.append(digest_of(copied)[0])
+        found.append(Sources(copied).digest())
+    (copied / SOURCES[0]).unlink()
+    found.append(Sources(copied).digest())
     assert set(found[: len(NO_SOURCES)]) == {plain}
-    assert len({plain, *found}) == 1 + len(SOURCES)
+    assert len({plain, *found}) == 2 + len(SOURCES)
 
 
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, changed = digest_of(Path(highwater.__file__).parent)
+    changed = Sources(Path(highwater.__file__).parent).changed
     monkeypatch.setattr(model_key, "_BEFORE", changed)
     assert request_key(request_of()) is None
-    model_key._sources.cache_clear()
     monkeypatch.setattr(model_key, "_BEFORE", changed + 1)
     assert request_key(request_of()) is not None
+
+
+def test_a_change_during_a_search_is_noticed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is changed, added or removed after the process has read the sources."""
+    monkeypatch.setattr(highwater, "__file__", str(copied / "__init__.py"))
+
+    def noticed(change: Callable[[], object]) -> bool:
+        model_key._sources.cache_clear()
+        model_key._sources()
+        monkeypatch.setattr(model_key, "_BEFORE", time.time() + 0.01)
+        assert model_key.sources_unchanged()
+        time.sleep(0.02)
+        change()
+        return not model_key.sources_unchanged()
+
+    protocol, added = copied / "model/zookeeper/cluster.py", copied / "model/zookeeper/added.py"
+    assert noticed(lambda: protocol.write_text(protocol.read_text()))
+    assert noticed(lambda: added.write_text(""))
+    assert noticed(added.unlink)
 
 
 def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +126,6 @@ def test_a_changed_request_has_no_key(tmp_path: Path) -> None:
     assert request_key(replace(request, invariants=(own,))) is None
     definition = replace(request.scenario.definition, protocol=type("Own", (request.scenario.protocol,), {}))
     assert request_key(replace(request, scenario=replace(request.scenario, definition=definition))) is None
-    assert request_key(request_of(outside=True)) is None
     (tmp_path / "box.py").write_text(BOX)
     (tmp_path / "box.toml").write_text('protocol = "box.py"\n')
     assert request_key(request) is not None

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.base.problems import InternalError
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name, cache
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code import machine, program
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
@@ -25,13 +22,11 @@ from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import Idle, Vacuous
 from highwater.checker.runner import one
-from highwater.checker.runner.known import InstanceChoices, KnownModel, model_of
 from highwater.checker.scenarios import catalogue, model_key
 from highwater.checker.scenarios.model_key import request_key
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model, Protocol
+from highwater.model.language import Model
 from highwater.model.language import model as traced_model
-from highwater.model.language.interpreter import BoundError
 from tests import zoo
 from tests.conftest import BEGIN
 from tests.native.conftest import SMALL, request_of
@@ -115,43 +110,23 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "again"),
+    "arguments",
     [
-        (["replication/controller/small"], {}),  # step properties, actions that are ruled out
-        (["truncation/kip-320", "--symmetry"], {}),
-        (["promise/clients"], {}),
-        (["quorum/small-older"], {"traced"}),  # liveness
+        ["replication/controller/small"],  # step properties, actions that are ruled out
+        ["truncation/kip-320", "--symmetry"],
+        ["promise/clients"],
+        ["quorum/small-older"],  # liveness
     ],
     ids=str,
 )
-def test_a_second_time_the_result_is_the_same_and_little_is_done(
-    tmp_path: Path, work: Counter[str], arguments: list[str], again: set[str]
+def test_a_second_time_the_result_is_the_same_and_nothing_is_compiled(
+    tmp_path: Path, work: Counter[str], arguments: list[str]
 ) -> None:
     first = checked(tmp_path, *arguments)
     assert {"traced", "written", "compiled"} == set(work)
     work.clear()
     assert checked(tmp_path, *arguments) == first
-    assert set(work) == set(again)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        SMALL,
-        "replication/controller/sanity-fenced-member-joins",  # a step property
-        "replication/reach-requests",  # goals
-    ],
-)
-def test_a_second_time_only_the_actions_of_a_run_are_traced(
-    tmp_path: Path, work: Counter[str], name: str
-) -> None:
-    first, traced = checked(tmp_path, name), work["traced"]
-    work.clear()
-    assert checked(tmp_path, name) == first
     assert set(work) == {"traced"}
-    depths = [found["depth"] for found in first["violations"]]
-    depths += [depth for depth in first["reachable"].values() if depth is not None]
-    assert 0 < work["traced"] <= sum(depth - 1 for depth in depths) < traced
 
 
 def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[str]) -> None:
@@ -169,86 +144,22 @@ def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-# --- lazily traced models ---------------------------------------------------------------------------
-
-
-def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
-    """The same model as loaded from the cache."""
-    again = KnownModel(model.outline, of(*given), [p.invariant for p in model.properties])
-    again.identity = model.identity
-    return again
-
-
-def test_a_bound_error_is_equal_for_a_cached_model(work: Counter[str]) -> None:
-    given = zoo.Everything, {"nodes": 2}, {"undeclared"}
-    model = Model(given[0](*given[1:]))
-    model.identity = b"name"
-    with pytest.raises(BoundError) as first:
-        search(model, SearchOptions(workers=1))
-    work.clear()
-    again = known(model, *given)
-    compiled = Program(again, effort=Effort.QUICK)
-    assert not work
-    with pytest.raises(BoundError) as second:
-        search(again, SearchOptions(workers=1))
-    assert work["traced"]
-    assert (second.value.args, second.value.place) == (first.value.args, first.value.place)
-    assert compiled.text == Program(model).text
-
-
-def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counter[str]) -> None:
-    """One instance is traced alone; if its parameter values are not cached, all are traced."""
-    model = Model(zoo.Everything({"nodes": 2}))
-    model.identity, texts = b"name", InstanceChoices.of(model).texts
-    for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
-        if kept_texts is None:
-            monkeypatch.setattr(cache, "found", lambda *key: None)
-        cache.keep(InstanceChoices(kept_texts or ()), b"name")
-        again = known(model, zoo.Everything, {"nodes": 2})
-        work.clear()
-        assert str(again.instance(0)) == str(model.instances[0])
-        assert (work["traced"] == 1) == (kept_texts in (texts, texts[:1]))
-        for number, instance in enumerate(model.instances):
-            found = again.instance(number)
-            assert (str(found), found.guards) == (str(instance), instance.guards)
-            assert (found.writes, found.checks) == (instance.writes, instance.checks)
-
-
-def test_several_threads_trace_it_once(work: Counter[str]) -> None:
-    given = zoo.Everything, {"nodes": 2}
-    model = Model(zoo.Everything({"nodes": 2}), zoo.Everything.invariants)
-    once, _ = work["traced"], work.clear()
-    again = known(model, *given)
-    with ThreadPoolExecutor(4) as threads:
-        names = ["properties", "bounds", "instances", "step_properties"] * 2
-        found = list(threads.map(lambda name: getattr(again, name), names))
-    assert work["traced"] == once
-    assert list(map(str, found[2])) == list(map(str, model.instances))
-    assert (again.safety, again.bounds, again.ruled_out) == (model.safety, model.bounds, model.ruled_out)
-
-
-def test_a_model_with_a_different_trace_is_an_internal_error() -> None:
-    model = Model(zoo.Counters({"counters": 2}))
-    again = known(model, zoo.Counters, {"counters": 3})
-    with pytest.raises(InternalError, match="traced otherwise"):
-        _ = again.instances
-
-
-def test_only_model_of_gives_a_model_its_key() -> None:
-    """A caller can change a model that it builds itself, so only ``model_of`` sets a cache key."""
+def test_only_an_explored_request_gives_its_model_a_key() -> None:
+    """A caller can change a model that it builds itself, so only ``explore`` sets a cache key."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert request_of().model().identity is None
-    assert model_of(request_of()).identity == request_key(request_of())
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
         options = SearchOptions(workers=1, limit_states=100)
         model = one.explore(request_of(), engine, by_name.search(engine), options, keep=keep).model
         assert model is not None
-        assert (model.identity is not None) == (engine == "native" and keep)
+        key = request_key(request_of()) if engine == "native" and keep else None
+        assert model.identity == key
 
 
 def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
     """The key includes kernels, loops and symmetry."""
-    model = model_of(request_of())
+    model = request_of().model()
+    model.identity = request_key(request_of())
     programs = [Program(model), LinkProgram(model), Program(model, symmetry=True)]
     assert len({p.name.digest for p in programs}) == 3
     work.clear()

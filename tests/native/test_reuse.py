@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import entries
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
 from highwater.checker.engines import by_name, cache
-from highwater.checker.runner import kept, known
-from highwater.checker.runner.kept import CI, KeptResult, KeptSearch, Reuse
+from highwater.checker.runner import kept
+from highwater.checker.runner.kept import CI, Reuse
 from highwater.checker.scenarios import catalogue, model_key
 from highwater.checker.scenarios.model_key import Sources
+from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
@@ -45,11 +47,11 @@ def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps of `check` in order: "traced" and "explored"."""
     done: list[str] = []
-    model_of, search, liveness = known.model_of, by_name.search, by_name.explore
+    model, search, liveness = Request.model, by_name.search, by_name.explore
 
     def traced(*given: Any) -> Any:
         done.append("traced")
-        return model_of(*given)
+        return model(*given)
 
     def explored(function: Any) -> Any:
         def counted(*given: Any) -> Any:
@@ -58,7 +60,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(known, "model_of", traced)
+    monkeypatch.setattr(Request, "model", traced)
     monkeypatch.setattr(by_name, "search", lambda name: explored(search(name)))
     monkeypatch.setattr(by_name, "explore", lambda name: explored(liveness(name)))
     return done
@@ -90,7 +92,7 @@ def reused(*arguments: str) -> list[bool]:
         "replication/sanity-promise-early-join",  # with the abstract protocol's run
         "replication/controller/recovery-strategies",  # goals
         "quorum/small-older",  # liveness
-        "replication/controller/advice-shut-out",  # the scenario's own initial state and procedure
+        "replication/controller/advice-shut-out",  # a procedure
     ],
 )
 def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: list[str]) -> None:
@@ -152,29 +154,20 @@ def test_helper_processes_keep_what_they_explore() -> None:
         assert done.returncode == 0, done.stderr
         found.append([result.get("reused", False) for result in json.loads(done.stdout)])
     assert not any(found[0])
-    sources = Sources(PACKAGE)
-    sources.of_protocol("truncation")
-    just_written = time.time() - sources.last_change() < 60  # helpers do not cache while sources are this new
+    just_written = (
+        time.time() - Sources(PACKAGE).changed < 60
+    )  # helpers do not cache while sources are this new
     assert all(found[1]) or just_written
 
 
-def test_a_change_of_source_text_alone_is_traced_and_not_explored(
-    work: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_a_source_is_explored(work: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
-    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
+    monkeypatch.setattr(model_key, "_source", lambda: b"another text")
     del work[:]
-    assert reused(SMALL) == [True]
-    assert work == ["traced"]
-    assert reused(SMALL) == [True]
-    assert work == ["traced"], "the result is kept under the key of the new text, too"
-
-
-def test_a_change_of_the_engine_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked(SMALL)
-    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
-    monkeypatch.setattr(model_key._sources(), "of_engines", lambda: (b"another engine", 1.0))
     assert reused(SMALL) == [False]
+    assert work == ["traced", "explored"]
+    assert reused(SMALL) == [True]
+    assert work == ["traced", "explored"]
 
 
 def test_properties_that_exchange_their_names_have_another_key() -> None:
@@ -191,7 +184,7 @@ def test_properties_that_exchange_their_names_have_another_key() -> None:
 # --- explored although a result is cached -------------------------------------------------------------------
 
 
-OPTIONS = ["--fresh", "--first", "--limit-seconds 1000", "--no-cache", "--outside", "--workers 2",
+OPTIONS = ["--fresh", "--first", "--limit-seconds 1000", "--no-cache", "--workers 2",
            "--set max_records=1", "--engine interpreter"]  # fmt: skip
 
 
@@ -241,20 +234,15 @@ def test_a_changed_expectation_is_explored(tmp_path: Path) -> None:
     assert result["broken"]
 
 
-def test_another_procedure_or_start_is_explored(tmp_path: Path) -> None:
-    """The keys of the request and of the model both include procedure and initial state."""
-    text = (catalogue.MODELS / "replication/controller/scenarios/advice-shut-out.toml").read_text()
+def test_another_procedure_is_explored(tmp_path: Path) -> None:
+    """The keys of the request and of the model both include the procedure."""
+    text = (catalogue.MODELS / "replication/scenarios/advice-after-unclean-election.toml").read_text()
     file = tmp_path / "own.toml"
     file.write_text(text)
     assert [reused(str(file)) for _ in range(2)] == [[False], [True]]
-    for old, new in (
-        ('    "change_min_isr(value=2)",\n', ""),
-        ('without = ["fence", ', "without = ["),
-        ("leader_epoch = 2", "leader_epoch = 1"),
-    ):
-        assert old in text
-        file.write_text(text.replace(old, new, 1))
-        assert "reused" not in found_of(str(file)), old
+    assert 'procedure = "after_loss"' in text
+    file.write_text(text.replace('procedure = "after_loss"', 'procedure = "non_replica_in_elr"'))
+    assert "reused" not in found_of(str(file))
 
 
 def found_of(*arguments: str) -> dict[str, Any]:
@@ -280,7 +268,7 @@ def test_a_users_own_protocol_is_explored_each_time(tmp_path: Path) -> None:
     file = tmp_path / "box.py"
     file.write_text(BOX)
     assert [reused(str(file)) for _ in range(2)] == [[False], [False]]
-    assert cache_of(KeptResult) == cache_of(KeptSearch) == 0
+    assert kept_results() == []
 
 
 # --- not cached ---------------------------------------------------------------------------------------
@@ -292,46 +280,45 @@ def test_an_incomplete_search_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
         with monkeypatch.context() as inside:
             inside.setattr(by_name, "search", lambda name, found=found: lambda *given: found)
             CliRunner().invoke(cli, ["check", HOLDS, "--workers", "1"])
-        assert cache_of(KeptResult) == cache_of(KeptSearch) == 0, found
+        assert kept_results() == [], found
     CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", "--first"])
-    assert cache_of(KeptResult) == cache_of(KeptSearch) == 0, "an option ended it"
+    assert kept_results() == [], "an option ended it"
 
 
 def test_a_result_is_not_kept_if_a_source_changes_during_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_key, "sources_unchanged", lambda: False)
     checked(SMALL)
-    assert (cache_of(KeptResult), cache_of(KeptSearch)) == (0, 1)
+    assert kept_results() == []
 
 
-def cache_of(kind: type[Any]) -> int:
+def kept_results() -> list[bytes]:
+    """The keys of kept results."""
     place = cache.chosen()
     assert place is not None
-    found = 0
-    for file in place.directory.glob("*.code") if place.directory.exists() else ():
-        content = place.get(bytes.fromhex(file.stem))
-        found += (
-            content is not None
-            and b'"explored_at"' in content
-            and (b'"ruled_out"' in content) == (kind is KeptResult)
-        )
-    return found
+    if not place.file.exists():
+        return []
+    with closing(sqlite3.connect(place.file)) as database:
+        entries = database.execute("SELECT key, content FROM entries").fetchall()
+    return [key for key, content in entries if b'"explored_at"' in content and b'"ruled_out"' in content]
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"{", b'{"kept": 1}', b'{"search": {}, "explored_at": 1}', None],
+    [b"{", b'{"search": 1}', b'{"search": {}, "explored_at": 1}', None],
 )
 def test_a_damaged_entry_is_explored_again(content: bytes | None, reusing: Path) -> None:
+    """``content`` None: the entry has the digest of another content."""
     (first,) = checked(SMALL)
     place = cache.chosen()
     assert place is not None
-    assert (cache_of(KeptResult), cache_of(KeptSearch)) == (1, 1)
-    for file in list(reusing.iterdir()):
-        entry = file.read_bytes()
-        if b'"explored_at"' in entry and content is None:
-            file.write_bytes(entry[:-1] + b"#")
-        elif b'"explored_at"' in entry and content is not None:
-            place.put(bytes.fromhex(file.stem), content)
+    (key,) = kept_results()
+    if content is not None:
+        place.put(key, content)
+    else:
+        with closing(sqlite3.connect(place.file)) as database, database:
+            database.execute(
+                "UPDATE entries SET content = CAST(content || '#' AS BLOB) WHERE key = ?", (key,)
+            )
     (second,) = checked(SMALL)
     measured = ("seconds", "preparation_seconds", "peak_memory_bytes")
     assert "reused" not in second
@@ -380,40 +367,17 @@ def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest
     assert done[5:] == [Reuse.REUSE] * 3
 
 
-def test_after_a_change_of_text_alone_a_gate_explores_nothing(
-    work: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_change_of_a_source_a_gate_explores(work: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     entry = GateEntry.of_scenario(SMALL, Path())
     first = entries.run(entry, reuse=Reuse.REUSE)
     assert work == ["traced", "explored"]
-    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
     second = entries.run(entry, reuse=Reuse.REUSE)
-    assert work[2:] == ["traced"]
+    assert work == ["traced", "explored"]
     assert replace(second, explored_at=None, seconds=0) == replace(first, seconds=0)
     assert second.explored_at
-    monkeypatch.setattr(model_key, "_source", lambda protocol: b"a third text")
-    entries.run(entry, reuse=Reuse.RENEW)
-    assert work[3:] == ["traced", "explored"]
+    monkeypatch.setattr(model_key, "_source", lambda: b"another text")
+    entries.run(entry, reuse=Reuse.REUSE)
+    assert work[2:] == ["traced", "explored"]
 
-
-# --- imports of a protocol ----------------------------------------------------------------------------
 
 PACKAGE = Path(highwater.__file__).parent
-
-
-def test_the_key_finds_every_import_of_a_protocol() -> None:
-    """The cache key searches the text for imports; the test compares them with the syntax tree."""
-    sources = Sources(PACKAGE)
-    files = sources._below("model", (".py",)) + sources._below("invariants", (".py",))
-    computed = {file for file in files if sources._imports(file) is None}
-    assert computed == {"model/registry.py", "invariants/catalogue.py"}
-    for file in set(files) - computed:
-        named = set()
-        for node in ast.walk(ast.parse((PACKAGE / file).read_text())):
-            if isinstance(node, ast.Import):
-                named |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                assert not node.level
-                named |= {f"{node.module}.{alias.name}" for alias in node.names}
-        ours = {name.removeprefix("highwater.") for name in named if name.startswith("highwater.")}
-        assert ours <= {name.strip(".") for name in sources._imports(file) or ()}, file

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from highwater.checker.engines.native import simulate
-from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.report import counterexample
-from highwater.checker.scenarios.search import DEADLOCK
+from highwater.checker.scenarios.search import DEADLOCK, SimulationOptions
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import models, zoo

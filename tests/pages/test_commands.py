@@ -63,12 +63,12 @@ def test_a_page_is_about_one_scenario(highwater: Command, tmp_path: Path) -> Non
 
 def test_simulate_shows_a_walk_where_nothing_is_violated(highwater: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    asked = ("--walks", 3, "--depth", 12, "--engine", "interpreter", "--html", page)
+    asked = ("--walks", 3, "--depth", 12, "--html", page)
     assert highwater("simulate", "docs/examples/register.toml", *asked).status == 0
     (run,) = runs_of(page)
     assert run["name"] == ""
     assert run["title"] == f"A walk of {len(run['steps']) - 1} steps"
-    highwater("simulate", REGISTER, "--walks", 500, "--depth", 12, "--engine", "interpreter", "--html", page)
+    highwater("simulate", REGISTER, "--walks", 500, "--depth", 12, "--html", page)
     assert runs_of(page)[0]["name"] == "no_acknowledged_write_is_lost"
 
 

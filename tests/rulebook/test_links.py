@@ -1,4 +1,4 @@
-"""Every rule number in a generated page or an HTML page links to its rule."""
+"""Every rule number in a generated page links to its rule; the page of a replay has the rules it names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 
 from docs.pages.markdown import DOCS, anchor, link_numbers
-from highwater.checker.comparing.coverage import GUARD, Coverage, Site
-from highwater.checker.comparing.coverage_report import page
-from highwater.checker.scenarios import rulebook_sources as code
-from highwater.checker.scenarios.rulebook import linked, section
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page
@@ -52,7 +48,7 @@ def test_the_page_has_every_rule_s_statement_and_reason() -> None:
         ("[see 966.1](x.md) 966.2", "[see 966.1](x.md) [966.2](rules.md#966.2)"),
         ("[966.1](rules.md#966.1)", "[966.1](rules.md#966.1)"),
         ("### 966.1\nB1", "### 966.1\n[B1](rules.md#b1)"),
-        ("```mermaid\nB4 966.1\n```\nB4", "```mermaid\nB4 966.1\n```\n[B4](rules.md#b4)"),
+        ("```text\nB4 966.1\n```\nB4", "```text\nB4 966.1\n```\n[B4](rules.md#b4)"),
         ("https://x.org/966.1 Z3 966.100 KIP-966", "https://x.org/966.1 Z3 966.100 KIP-966"),
         ('<a id="966.1"></a>', '<a id="966.1"></a>'),
     ],
@@ -60,27 +56,6 @@ def test_the_page_has_every_rule_s_statement_and_reason() -> None:
 def test_a_number_in_a_text_becomes_a_link(text: str, said: str) -> None:
     assert link_numbers(text) == said
     assert link_numbers(said) == said
-
-
-def test_a_page_of_html_has_the_rules_that_it_names() -> None:
-    text = linked('"B4", 966.1 <b> KIP-966', RULEBOOK)
-    assert text.count("<a ") == 2
-    assert "<b>" not in text
-    assert 'href="#rule-966.1"' in text
-    said = "\n".join(section("B4 and 966.1", RULEBOOK))
-    assert re.findall(r'id="rule-([^"]+)"', said) == ["B4", "966.1"]
-    assert list(section("nothing", RULEBOOK)) == []
-
-
-def test_the_page_of_coverage_links_the_numbers_of_a_protocol_with_a_rulebook(tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text('@action("B4, 966.1")\n', encoding="utf-8")
-    coverage = Coverage(sources=["x"], sites={Site(GUARD, "p.py:1", "a guard", "act"): [1, 1, 1]})
-    assert "#rule-" not in page(coverage, [tmp_path])
-    coverage.rulebook = RULEBOOK
-    text = page(coverage, [tmp_path])
-    assert set(re.findall(r'href="#(rule-[^"]+)"', text)) == set(re.findall(r'id="(rule-[^"]+)"', text)) == {
-        "rule-B4", "rule-966.1",
-    }  # fmt: skip
 
 
 def rules_of_page(tmp_path: Path, *findings: Finding) -> dict[str, Any]:
@@ -105,10 +80,3 @@ def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Pat
     assert rules["966.6"]["states"] == RULEBOOK["966.6"].states
     assert rules["966.6"]["from"] == [[p.name, p.title, p.link] for p in RULEBOOK.proposals("966.6")]
     assert rules_of_page(tmp_path, own) == {}
-
-
-def test_a_gallery_entry_is_found_by_its_scenario_and_on_its_own_page() -> None:
-    assert code.gallery("966.999", ["quorum/defect-unfenced-fetch"]) == [
-        {"name": "unfenced-fetch", "page": "docs/pages/quorum-gallery.md"}
-    ]
-    assert code.gallery("966.999", []) == []

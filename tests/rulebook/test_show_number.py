@@ -14,7 +14,6 @@ import pytest
 from docs.pages import galleries
 from docs.pages.galleries import REPLICATION as GALLERY
 from highwater.checker.scenarios import catalogue, scenario_files
-from highwater.checker.scenarios import rulebook_sources as code
 from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
@@ -26,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def entry_of(number: str) -> dict[str, Any]:
-    """Everything about a rule except its tests, which take most of the time to find."""
-    entry = found(number, with_tests=False)
+    """Everything about a rule."""
+    entry = found(number)
     assert entry is not None
     return entry
 
@@ -49,7 +48,7 @@ def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> 
         "beyond the proposal's letter:",
         rule.quote,
     ]
-    places = [flat.index(text) for text in [*order, "switches", "scenarios", "gallery", "tests"]]
+    places = [flat.index(text) for text in [*order, "switches", "scenarios", "stated by"]]
     assert places == sorted(places)
     assert "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas\n" in out
 
@@ -71,14 +70,10 @@ def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
     assert "replication_quorum_covers_election_quorum" in [i["name"] for i in entry["invariants"]]
     assert "leaders_wait_for_the_electable" in [h["name"] for h in entry["helpers"]]
     assert "replication/defect-weak-writes" in [s["name"] for s in entry["scenarios"]]
-    assert {"name": "weak-writes", "page": "docs/pages/gallery.md"} in entry["gallery"]
-    assert "tests/traces/watermarks/test_high_watermark.py" in [t["name"] for t in entry["tests"]]
-    named = {name for test in entry["tests"] for name in test["names"]}
-    assert {"966.1", "hwm_needs_min_isr", "replication/defect-weak-writes"} <= named
     titles = re.findall(r"(?m)^(\w.*)$", highwater("show", "966.1").out)[1:]
     assert titles == [
         "switches, for --rule NAME=off", "actions", "invariants", "properties of steps", "liveness",
-        "in proofs and replay", "scenarios", "stated by", "mentioned by", "gallery", "tests",
+        "in proofs and replay", "scenarios", "stated by", "mentioned by",
     ]  # fmt: skip
 
 
@@ -135,9 +130,9 @@ def test_a_switch_is_with_each_of_its_numbers_and_no_other() -> None:
 
 
 def test_every_defect_of_the_gallery_goes_with_a_rule() -> None:
-    entries = [entry_of(number) for number in RULEBOOK]
-    shown = {g["name"] for e in entries for g in e["gallery"] if g["page"] == "docs/pages/gallery.md"}
-    assert shown == set(GALLERY.names) == set(galleries.names())
+    named = {scenario["name"] for number in RULEBOOK for scenario in entry_of(number)["scenarios"]}
+    assert {galleries.PLACE + name for name in GALLERY.names} <= named
+    assert set(GALLERY.names) == set(galleries.names())
 
 
 def test_show_lists_the_rules_of_a_family_and_of_a_proposal(highwater: Command) -> None:
@@ -176,16 +171,6 @@ def test_numbers_are_listed_apart_from_the_rules_that_state_them(highwater: Comm
     assert not {e["name"] for e in listed} & {
         e["name"] for e in highwater("list", "--kind", "rules", "--json", "-").results
     }
-
-
-def test_without_a_source_tree_no_tests_and_galleries_are_listed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(code, "ROOT", tmp_path)
-    for cached in ("_galleries", "_texts"):
-        monkeypatch.setattr(code, cached, getattr(code, cached).__wrapped__)
-    assert code.gallery("966.1", []) == code.functions("966.1") == []
-    assert code.tests("966.1", ["hwm_needs_min_isr"]) == []
 
 
 def test_help_does_not_read_the_rulebook() -> None:

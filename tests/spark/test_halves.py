@@ -20,24 +20,30 @@ import pyarrow.parquet as pq
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import native
 from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.spark import levels
 from highwater.checker.engines.spark.checkpoint import SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels import ParquetLevels, joined
-from highwater.checker.engines.spark.program import RowProgram
+from highwater.checker.engines.spark.program import compiled
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.tables.directory import count_tables
+from highwater.checker.tables.writing import write
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
 from tests.native.on_disk import assert_same
 from tests.spark.conftest import scenario
-from tests.steps.ledger import ledger
+from tests.states.test_tables import content
+from tests.steps.ledger import DEPTHS, ledger
 
 BUCKETS = 8
 Reports = list[dict[str, Any]]
 Change = Callable[[Reports], object]
+Halves = Callable[..., tuple[SearchResult, Path]]
 
 
 class Inline:
@@ -92,10 +98,15 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     """Search with levels of at least ``small`` states in halves; returns result and levels' directory."""
 
     def run(
-        model: Model, options: SearchOptions, small: int = 1, change: Change = lambda _: None, times: int = 1
+        model: Model,
+        options: SearchOptions,
+        small: int = 1,
+        change: Change = lambda _: None,
+        times: int = 1,
+        tables: bool = False,
     ) -> tuple[SearchResult, Path]:
-        request = ModelRequest.of(model, options.symmetry, options.deadlock)
-        program = RowProgram(model, request)
+        request = ModelRequest.of(model, options.symmetry, options.deadlock, tables)
+        program = compiled(model, request, ask=True, effort=Effort.USUAL)
         monkeypatch.setattr(levels, "program", lambda run: program)
         monkeypatch.setattr(levels, "_tables", levels.BucketTables())
         with SparkCheckpoint(tmp_path / f"levels-{len(list(tmp_path.iterdir()))}") as checkpoint:
@@ -107,9 +118,6 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
                 return BreadthFirst(model, visited, options, None).explore(), checkpoint.directory
 
     return run
-
-
-Halves = Callable[..., tuple[SearchResult, Path]]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +153,26 @@ def test_the_order_in_which_candidates_arrive_does_not_matter(
     assert all(rows in found[1] for rows in found[0])
 
 
+@pytest.mark.parametrize(("small", "times"), [(1, 2), (1 << 40, 1)])
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_the_levels_are_the_native_engines_tables(
+    halves: Halves, small: int, times: int, symmetry: bool, tmp_path: Path
+) -> None:
+    """On the cluster, where each task runs twice, and on the driver."""
+    model, options = ledger(), SearchOptions(workers=1, all_states=True, symmetry=symmetry)
+    found, place = halves(model, options, small, times=times, tables=True)
+    assert_same(found, native.search(model, options))
+    write(explore(model, options), tmp_path / "native", 1, None)
+    written, expected = (
+        count_tables(directory, model, found.depth, None) for directory in (place, tmp_path / "native")
+    )
+    assert {**vars(written), "bytes": 0} == {**vars(expected), "bytes": 0}
+    assert {name for name, count in written.violations.items() if count} == set(DEPTHS)
+    assert content(place) == content(tmp_path / "native")
+
+
 def bucket_of(file: Path) -> tuple[str, str]:
-    return file.parent.name, file.name[:10]
+    return file.parent.name, file.name[:17]
 
 
 def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
@@ -160,7 +186,7 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
 def test_of_several_violations_the_first_is_reported() -> None:
     """The first by index: state violations in the new level, others in the expanded level."""
     expanded = [
-        {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
+        {"states": 2, "steps": [], "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
         for own in (
             {"broken": {"p": (3, 0)}, "deadlock": 3},
             {"broken": {"p": (2, 7)}, "deadlock": 2},
@@ -171,10 +197,10 @@ def test_of_several_violations_the_first_is_reported() -> None:
         {"file": ["", 3, 1, 0], "premises": [3], **own}
         for own in ({"bucket": 0, "places": {"q": 2}}, {"bucket": 1, "places": {"q": 0, "r": 1}})
     ]
-    parts, found = joined(expanded, merged)
+    found = joined(expanded, merged)
     assert (found.broken, found.stuck, found.states) == ({"p": (2, 7)}, 2, 6)
     assert found.places == {"q": 2, "r": 4}
-    assert [part.base for part in parts] == [0, 3]
+    assert [part.base for part in found.parts] == [0, 3]
     assert (found.generated, found.actions, found.cuts, found.premises) == (9, [9], [3], [12])
 
 

@@ -59,7 +59,7 @@ def expected() -> dict[str, Any]:
 @contextmanager
 def driver(master: str, place: Path) -> Iterator[subprocess.Popen[str]]:
     """A search, started or resumed; all its processes end with the context."""
-    resume = "resume" if (place / "run.json").exists() else "begin"
+    resume = "resume" if (place / "search.json").exists() else "begin"
     process = subprocess.Popen(
         [sys.executable, "-c", DRIVER, master, str(place), resume],
         env=environment(),

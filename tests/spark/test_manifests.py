@@ -31,22 +31,23 @@ LEVELS, EACH = 4, 10
 
 
 def parts_of(
-    checkpoint: SparkCheckpoint, number: int, words: int, *rows: Words, divided: bool = True
+    checkpoint: SparkCheckpoint, number: int, *rows: Words, divided: bool = True
 ) -> tuple[LevelFile, ...]:
     """Write the files of a level, one for each array of rows; ``divided``: each is a bucket."""
     parts: list[LevelFile] = []
     for bucket, some in enumerate(rows):
-        writer = checkpoint.writer(number, bucket if divided else None, words)
+        writer = checkpoint.writer("states", number, bucket if divided else None, module.packed_columns)
         for row in some:
             writer.add(row[np.newaxis])
-        writer.close()
-        parts.append(writer.part(sum(part.count for part in parts)))
+        file, count, size, checksum = writer.written()
+        base = sum(part.count for part in parts)
+        parts.append(LevelFile(writer.bucket, file, count, base, size, checksum))
     return tuple(parts)
 
 
 def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
     rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
-    parts = parts_of(checkpoint, number, RUN.words, rows[:3], rows[3:])
+    parts = parts_of(checkpoint, number, rows[:3], rows[3:])
     return CommittedLevel(number, parts, Totals(EACH * (number + 1)))
 
 
@@ -86,6 +87,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "a file elsewhere": part(0, FILE, "../level-00001.json"),
     "a file at the root": part(0, FILE, "/etc/passwd"),
     "a file of candidates": part(0, FILE, "from-00001-0123456789ab.rows"),
+    "transitions elsewhere": lambda plain: plain["steps"].append([None, "../run.json", 1, 0, 0, 0]),
     "a part without its checksum": lambda plain: plain["parts"].__setitem__(0, plain["parts"][0][:2]),
     "places that are words": lambda plain: plain["totals"].update(found={"p": "ab"}),
     "no totals": lambda plain: plain.pop("totals"),
@@ -115,8 +117,8 @@ def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
     "change", [{"buckets": 0}, {"buckets": 1 << 17}, {"buckets": "8"}, {"words": "2"}, {"more": 1}]
 )
 def test_an_impossible_run_manifest_is_refused(change: dict[str, Any], kept: SparkCheckpoint) -> None:
-    rewrite(kept, "run.json", lambda plain: plain.update(change))
-    with pytest.raises(InputError, match=r"run.json is damaged"):
+    rewrite(kept, "search.json", lambda plain: plain.update(change))
+    with pytest.raises(InputError, match=r"search.json is damaged"):
         kept.run()
 
 
@@ -124,9 +126,9 @@ def ways(kept: SparkCheckpoint, level: CommittedLevel) -> list[Callable[[], obje
     """All functions that open a file of a level."""
     return [
         lambda: kept.verify([level]),
-        lambda: list(kept.states(level.number, level.parts[0], lambda states: states[:, 0])),
-        lambda: kept.fingerprints(level.number, level.parts[0]),
-        lambda: kept.origin(level.number, level, 0),
+        lambda: list(kept.states(level.parts[0], lambda states: states[:, 0])),
+        lambda: kept.fingerprints(level.parts[0]),
+        lambda: kept.origin(level, 0),
     ]
 
 
@@ -156,7 +158,7 @@ def test_a_damaged_level_file_is_refused(
 ) -> None:
     """Each opening checks the file, so nothing waits for a pipe or reads for hours."""
     level = kept.levels()[2]
-    change(kept.folder(2) / level.parts[0].file)
+    change(kept.directory / "states" / level.parts[0].file)
     for way in ways(kept, level):
         with pytest.raises(InputError, match=said), without_waiting():
             way()
@@ -173,7 +175,7 @@ def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
     )
     level = kept.levels()[3]
     with pytest.raises(InputError, match="is damaged"):
-        kept.fingerprints(3, level.parts[1])
+        kept.fingerprints(level.parts[1])
 
 
 def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
@@ -183,18 +185,18 @@ def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
     checkpoint = SparkCheckpoint(tmp_path)
     came = [(100 * bucket + row, 10 + row) for bucket, size in enumerate((11, 3)) for row in range(size)]
     rows = [[n, before << PREDECESSOR_BITS | instance, 0, 0] for n, (before, instance) in enumerate(came)]
-    parts = parts_of(checkpoint, 0, RUN.words, *np.split(np.array(rows, dtype=np.uint64), [11]))
+    parts = parts_of(checkpoint, 0, *np.split(np.array(rows, dtype=np.uint64), [11]))
     level = CommittedLevel(0, parts, Totals(len(came)))
-    with checkpoint.open(0, parts[0]) as file:
+    with checkpoint.open(parts[0]) as file:
         assert file.num_row_groups > 2
-    assert [checkpoint.origin(0, level, index) for index in range(level.size)] == came
+    assert [checkpoint.origin(level, index) for index in range(level.size)] == came
 
 
 def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
     level = kept.levels()[1]
     for index in (-1, EACH):
         with pytest.raises(InputError, match=r"level-00001.json is damaged"):
-            kept.origin(1, level, index)
+            kept.origin(level, index)
 
 
 # --- syncing --------------------------------------------------------------------------------------
@@ -216,8 +218,8 @@ def test_a_level_counts_when_all_of_it_is_on_the_disk(
     found.commit(level)
     found.close()
     *files, folder, manifest, names = synced
-    assert files == [f"level-00000/{part.file}" for part in level.parts]
-    assert (folder, names) == ("level-00000", str(tmp_path))
+    assert files == [f"states/{part.file}" for part in level.parts]
+    assert (folder, names) == ("states", str(tmp_path))
     assert manifest.startswith(".level-00000.json.")
 
 
@@ -237,7 +239,7 @@ def test_a_file_that_takes_little_at_a_time_is_written_whole(
     found = SparkCheckpoint(tmp_path)
     level = level_of(found, 0)
     found.verify([level])
-    assert sum(len(found.fingerprints(0, part)) for part in level.parts) == EACH
+    assert sum(len(found.fingerprints(part)) for part in level.parts) == EACH
     assert json.dumps([part.bytes for part in level.parts]) == json.dumps(
-        [(found.folder(0) / part.file).stat().st_size for part in level.parts]
+        [(found.directory / "states" / part.file).stat().st_size for part in level.parts]
     )

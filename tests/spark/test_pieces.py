@@ -81,7 +81,7 @@ def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert checkpoint.run() == run
     draw = np.random.default_rng(7)
     rows = draw.integers(0, 1 << 63, (1_000, 4), dtype=np.uint64)
-    parts = parts_of(checkpoint, 0, 2, *np.array_split(rows, 3))
+    parts = parts_of(checkpoint, 0, *np.array_split(rows, 3))
     level = CommittedLevel(
         0, parts, Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
     )
@@ -89,11 +89,11 @@ def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
     checkpoint.commit(level)
     assert checkpoint.levels() == [level]
     checkpoint.close()
-    states = np.concatenate([s for part in level.parts for s in checkpoint.states(0, part, known(rows))])
+    states = np.concatenate([s for part in level.parts for s in checkpoint.states(part, known(rows))])
     assert (states == rows[:, 2:]).all()
     for index in random.Random(1).sample(range(1_000), 50):
         packed = int(rows[index, 1])
-        assert checkpoint.origin(0, level, index) == (packed >> 24, packed & 0xFFFFFF)
+        assert checkpoint.origin(level, index) == (packed >> 24, packed & 0xFFFFFF)
 
 
 def known(rows: Words) -> Fingerprints:
@@ -104,16 +104,16 @@ def known(rows: Words) -> Fingerprints:
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
     """The checksum is correct, but the written fingerprints were wrong."""
-    checkpoint, words = SparkCheckpoint(tmp_path), program.layout.words
+    checkpoint = SparkCheckpoint(tmp_path)
     with closing(program.table(10)) as table:
         rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, program.initial())])
-    (good,) = parts_of(checkpoint, 0, words, rows, divided=False)
+    (good,) = parts_of(checkpoint, 0, rows, divided=False)
     rows[-1, 0] ^= np.uint64(1 << 17)
-    (bad,) = parts_of(checkpoint, 1, words, rows, divided=False)
-    found = list(checkpoint.states(0, good, program.fingerprints))
+    (bad,) = parts_of(checkpoint, 1, rows, divided=False)
+    found = list(checkpoint.states(good, program.fingerprints))
     assert np.concatenate(found).tolist() == rows[:, 2:].tolist()
-    with pytest.raises(InputError, match=r"level-00001/part-all-\w+.parquet is damaged"):
-        list(checkpoint.states(1, bad, program.fingerprints))
+    with pytest.raises(InputError, match=r"states/level-00001-all-\w+.parquet is damaged"):
+        list(checkpoint.states(bad, program.fingerprints))
 
 
 def test_the_cause_of_an_error_is_its_innermost_one() -> None:
@@ -235,11 +235,11 @@ def test_damage_is_reported_before_spark_starts(without_spark: list[str], tmp_pa
     model, options = scenario("truncation/kip-101", "max_records=1")
     search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
     without_spark.clear()
-    (file,) = (tmp_path / "level-00003").glob("*.parquet")
+    (file,) = (tmp_path / "states").glob("level-00003-*.parquet")
     honest = file.read_bytes()
     for change, said in ((honest[:-1], "damaged"), (b"", "damaged"), (None, "is not there")):
         file.write_bytes(change) if change is not None else file.unlink()
-        with pytest.raises(InputError, match=rf"level-00003/{file.name} is {said.removeprefix('is ')}"):
+        with pytest.raises(InputError, match=rf"states/{file.name} is {said.removeprefix('is ')}"):
             search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
     file.write_bytes(honest)
     (tmp_path / "level-00002.json").unlink()

@@ -53,7 +53,7 @@ def test_a_search_goes_on_from_the_last_committed_level(
     # As if killed while committing a level: its files exist, its manifest does not.
     last = sorted(place.glob("level-*.json"))[-1]
     last.rename(place / f".{last.name}.0123456789abcdef.new")
-    left = place / f"level-{int(last.stem[-5:]):05}" / "part-all-0123456789ab.parquet"
+    left = place / "states" / f"{last.stem}-all-0123456789ab.parquet"
     left.write_bytes(b"cut off")
     found = on_spark(model, options, checkpoint=place, resume=True, small=800)
     assert_same(found, expected)

@@ -43,9 +43,9 @@ from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import directory  # noqa: E402
-from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
-from highwater.checker.tables.writing import TableFile, write  # noqa: E402
+from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable  # noqa: E402
+from highwater.checker.tables.directory import count_tables  # noqa: E402
+from highwater.checker.tables.writing import write  # noqa: E402
 from tests.slow import slow  # noqa: E402
 from tests.states.conftest import run  # noqa: E402
 
@@ -60,8 +60,7 @@ def rows_of(model: Model, states: list[Any]) -> list[dict[str, Any]]:
     layout = Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in states], dtype=np.uint64)
     numbers = np.arange(len(states))
-    table = StateTable(model, layout).rows(numbers, numbers + 1, numbers >= 0, numbers, numbers, packed)
-    return list(table.to_pylist())
+    return list(pa.table(StateTable(model, layout).columns(numbers, numbers + 1, packed)).to_pylist())
 
 
 def undecoded(model: Model, states: list[Any]) -> list[Any]:
@@ -138,7 +137,7 @@ class Post(Protocol):
 def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
     graph = explore(Model(Post({"copies": copies})), SearchOptions(workers=1))
     write(graph, tmp_path, 1, None)
-    states = read(tmp_path, directory.STATES)
+    states = read(tmp_path, STATES)
     layout = Layout(graph.model.leaves)
     plain = [listed(graph.model.decode(layout.unpack(state))) for state in graph.states]
     assert {len(row["post"]["letter"]) for row in plain} >= {0, 2}
@@ -146,9 +145,7 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
         {**{name: row[name] for name in row if name in plain[0]}, "nothing": True} for row in states
     ] == plain
     assert "nothing" not in states[0]
-    chosen = [
-        t["parameters"]["m"] for t in read(tmp_path, directory.TRANSITIONS) if t["action"] == "ping_once"
-    ]
+    chosen = [t["parameters"]["m"] for t in read(tmp_path, TRANSITIONS) if t["action"] == "ping_once"]
     assert set(chosen) == {True}
 
 
@@ -158,15 +155,14 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(writing, "_STATES_IN_FILE", 700)
     monkeypatch.setattr(writing, "ROWS", 300)
     graph = explore(models.scenario_model("truncation/kip-101", max_records=1), SearchOptions(workers=1))
-    written = write(graph, tmp_path, 2, None)
-    states, transitions = read(tmp_path, directory.STATES), read(tmp_path, directory.TRANSITIONS)
-    assert len(list((tmp_path / directory.STATES).iterdir())) == -(-len(graph.states) // 700)
+    write(graph, tmp_path, 2, None)
+    written = count_tables(tmp_path, graph.model, 0, None)
+    states, transitions = read(tmp_path, STATES), read(tmp_path, TRANSITIONS)
+    assert len(list((tmp_path / STATES).iterdir())) == -(-len(graph.states) // 700)
     assert (written.states, written.transitions) == (len(graph.states), len(graph.targets))
     assert [row["state"] for row in states] == list(range(len(graph.states)))
     assert [row["depth"] for row in states] == graph.depths().tolist()
-    assert [row["steps"] for row in states] == np.diff(graph.offsets).tolist()
-    assert [row["cut"] for row in states] == np.diff(graph.cut_offsets).tolist()
-    assert sum(row["initial"] for row in states) == len(graph.model.initial)
+    assert [row["source"] for row in transitions] == graph.sources.tolist()
     for name in ("weak_isr", "strong_isr"):
         holds = evaluated(graph, [graph.model.property(name).node])[0]
         assert [row[name] for row in states] == holds.tolist()
@@ -176,8 +172,6 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert row["target"] == target
         assert (row["action"], row["sentence"]) == (instance.action.name, instance.sentence)
         assert {k: v for k, v in row["parameters"].items() if v is not None} == dict(instance.parameters)
-    reached = [row["target"] for row in transitions if row["shortest"]]
-    assert sorted(reached) == [row["state"] for row in states if not row["initial"]]
 
 
 class Twice(Protocol):
@@ -207,30 +201,20 @@ def small(m: Twice, s: State) -> Any:
 
 def test_names_that_are_taken_and_no_parameters(tmp_path: Path) -> None:
     write(explore(Model(Twice(), [small]), SearchOptions(workers=1)), tmp_path, 1, None)
-    states = read(tmp_path, directory.STATES)
+    states = read(tmp_path, STATES)
     fields = ("state_", "depth_", "depth__", "small")
-    assert list(states[0]) == [*STATE_COLUMNS, *fields, "small_"]
+    assert list(states[0]) == ["state", "depth", *fields, "small_"]
     assert [row["state_"] for row in states] == [0, 1, 2, 3]
     assert [(row["small"], row["small_"]) for row in states] == [(True, True)] * 3 + [(True, False)]
-    assert "parameters" not in read(tmp_path, directory.TRANSITIONS)[0]
+    assert "parameters" not in read(tmp_path, TRANSITIONS)[0]
 
 
-def test_one_of_two_steps_to_a_state_is_the_shortest(tmp_path: Path) -> None:
-    graph = explore(Model(Twice(), []), SearchOptions(workers=1))
-    write(graph, tmp_path, 1, None)
-    shortest = [row["target"] for row in read(tmp_path, directory.TRANSITIONS) if row["shortest"]]
-    assert len(graph.targets) == 2 * len(shortest)
-    assert sorted(shortest) == [1, 2, 3]
+def test_one_of_two_steps_to_a_state_is_the_shortest() -> None:
     pytest.importorskip("networkx")
+    graph = explore(Model(Twice(), []), SearchOptions(workers=1))
     marked = [target for _, target, short in to_networkx(graph).edges(data="shortest") if short]
+    assert len(graph.targets) == 2 * len(marked)
     assert sorted(marked) == [1, 2, 3]
-
-
-def test_a_file_that_fails_has_no_name(tmp_path: Path) -> None:
-    schema = pa.schema([("state", pa.int64())])
-    with pytest.raises(OSError, match="full"), TableFile(tmp_path, "states", 0, schema):
-        raise OSError("full")
-    assert list((tmp_path / "states").iterdir()) == []
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -242,15 +226,16 @@ def test_the_command(tmp_path: Path) -> None:
     assert "9,841 states" in said
     about = json.loads(result.read_text())
     assert about == json.loads((out / "run.json").read_text())
-    assert (about["states"], about["complete"]) == (len(read(out, directory.STATES)), True)
+    assert (about["states"], about["complete"]) == (len(read(out, STATES)), True)
     status, said = run("truncation/kip-101", "--out", str(out))
     assert status == 2
     status, said = run("truncation/kip-101", "--out", str(out), "--force", "--limit-states", "500", "--quiet")
     assert (status, said) == (3, "")
     about = json.loads((out / "run.json").read_text())
-    states = read(out, directory.STATES)
+    states = read(out, STATES)
     assert (about["stopped_by"], about["states"]) == ("states", len(states))
-    assert {row["expanded"] for row in states} == {True, False}
+    last = {row["state"] for row in states if row["depth"] == about["depth"]}
+    assert not last & {row["source"] for row in read(out, TRANSITIONS)}
 
 
 @pytest.mark.parametrize(
@@ -260,6 +245,8 @@ def test_the_command(tmp_path: Path) -> None:
         ["truncation/kip-102", "--out", "x"],
         ["truncation/kip-101", "--out", "x", "--set", "max_records=99"],
         ["truncation/kip-101", "--out", "x", "--spark-master", "local[1]"],
+        ["truncation/kip-101", "--out", "x", "--checkpoint", "y"],
+        ["truncation/kip-101", "--out", "x", "--resume"],
         ["truncation/kip-101", "--out", os.devnull + "/x"],
         ["truncation/kip-101", "--out", "x", "--engine", "interpreter", "--symmetry"],
     ],
@@ -287,15 +274,13 @@ def test_networkx() -> None:
 
 
 def content(place: Path) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
-    """The rows of both tables, with states' contents instead of numbers, and without what may differ."""
-    states = {row.pop("state"): row for row in read(place, directory.STATES)}
-    texts = {number: json.dumps(row, sort_keys=True) for number, row in states.items()}
-    steps, shortest = Counter[tuple[str, ...]](), list[int]()
-    for row in read(place, directory.TRANSITIONS):
+    """The rows of both tables, with states' contents instead of ids."""
+    states = {row["state"]: {k: v for k, v in row.items() if k[0] != "_"} for row in read(place, STATES)}
+    texts = {state: json.dumps(row | {"state": None}, sort_keys=True) for state, row in states.items()}
+    steps = Counter[tuple[str, ...]]()
+    for row in read(place, TRANSITIONS):
         source, target = row.pop("source"), row.pop("target")
-        shortest += [target] * row.pop("shortest")
         steps[texts[source], texts[target], json.dumps(row, sort_keys=True)] += 1
-    assert sorted(shortest) == sorted(number for number, row in states.items() if not row["initial"])
     return Counter(texts.values()), steps
 
 
@@ -321,8 +306,11 @@ def test_both_engines_write_the_same_tables(tmp_path: Path, monkeypatch: pytest.
         assert content(tmp_path / "spark") == found
         abouts = [json.loads((tmp_path / side / "run.json").read_text()) for side in ("native", "spark")]
         assert abouts[0]["violations"] == abouts[1]["violations"]
-    assert run(*small, *spark, "--limit-states", "3000", "--out", str(tmp_path / "some"), "--quiet") == (
-        3,
-        "",
-    )
-    assert {row["expanded"] for row in read(tmp_path / "some", directory.STATES)} == {True, False}
+    some = ["--out", str(tmp_path / "some"), "--quiet"]
+    assert run(*small, *spark, *some, "--limit-states", "3000") == (3, "")
+    about = json.loads((tmp_path / "some" / "run.json").read_text())
+    assert about["states"] == len(read(tmp_path / "some", STATES))
+    assert about["states"] < 9_841
+    assert run(*small, *spark, *some, "--resume") == (0, "")
+    assert run(*small, "--out", str(tmp_path / "native"), "--force", "--quiet") == (0, "")
+    assert content(tmp_path / "some") == content(tmp_path / "native")

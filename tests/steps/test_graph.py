@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.coverage import Coverage
-from highwater.checker.engines import native, reference
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import SearchOptions
@@ -19,7 +17,8 @@ from tests.steps.ledger import DEPTHS, ledger
 
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import directory  # noqa: E402
+from highwater.checker.engines.columns import TRANSITIONS  # noqa: E402
+from highwater.checker.tables.directory import count_tables  # noqa: E402
 from highwater.checker.tables.writing import write  # noqa: E402
 
 
@@ -36,9 +35,9 @@ def expected(explored: Explored) -> list[set[str]]:
 
 
 def written(explored: Explored, place: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    told = write(explored, place, 2, None)
-    table = pq.read_table(place / directory.TRANSITIONS)
-    return table.to_pylist(), told.violations
+    write(explored, place, 2, None)
+    counted = count_tables(place, explored.model, 0, None)
+    return pq.read_table(place / TRANSITIONS).to_pylist(), counted.violations
 
 
 @pytest.mark.parametrize("symmetry", [False, True])
@@ -63,12 +62,3 @@ def test_edges_of_networkx() -> None:
         "violates"
         not in next(iter(to_networkx(explore(Model(ledger().protocol), SearchOptions())).edges(data=True)))[2]
     )
-
-
-def test_coverage_counts_premises_like_the_explorer() -> None:
-    model = ledger()
-    found = reference.search(model, SearchOptions(all_states=True))
-    coverage = Coverage()
-    coverage.add("ledger", model, explore(model, SearchOptions(workers=1)).states, rules=False)
-    assert dict(coverage.premises) == found.premises
-    assert native.search(model, SearchOptions(all_states=True)).premises == found.premises

@@ -20,7 +20,7 @@ def test_earlier_violations_are_reported_after_a_resume(tmp_path: Path) -> None:
     first = part(model, "in memory", tmp_path, 80, resume=False, all_states=True)
     assert first.stopped_by == "states"
     assert {v.property for v in first.violations} == {"values_never_fall"}
-    assert manifest(tmp_path)["broken"]
+    assert manifest(tmp_path)["found"]
     found = part(model, "in memory", tmp_path, all_states=True)
     assert_same(found, whole)
     assert found.violations == whole.violations

@@ -125,16 +125,6 @@ class Watermarks:
             while len(kept) > MAX_VERSIONS:
                 del kept[next(iter(kept))]
 
-    def log_begins(self) -> None:
-        """Forget the metadata log, because it is read again from its beginning. The evidence of brokers' logs stays."""
-        for known in self._partitions.values():
-            known.versions.clear()
-            known.elections.clear()
-            known.settings.clear()
-            known.latest, known.created, known.last_min_isr, known.changed = -1, 0, None, None
-        self.complete.clear()
-        self._touched = set(self._views)
-
     def _epochs(self, name: str) -> Epochs:
         return self._partitions.setdefault(name, Epochs())
 

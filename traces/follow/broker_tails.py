@@ -93,7 +93,7 @@ class BrokerTails:
         self._others: set[Path] = set()
         self._waiting: list[_Placed] = []
         self._before = -(1 << 62)
-        self._is_at_end = False
+        self._is_at_end = not directories
         self.has_caught_up = False
         """True if the poll before the last one read every file to its end. That poll's events have all been yielded."""
         self.unreadable: dict[Path, str] = {}

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, FileIO
 from pathlib import Path
 from typing import NamedTuple
 
-from highwater.traces.follow.marks import Mark, Marks, cluster_id
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import BatchOrder, Gap, Snapshot
 from highwater.traces.kafka.values import CONTROL_KEYS, DamagedRecord, control_type
@@ -23,7 +21,6 @@ from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_HEAD = 1 << 12
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
@@ -35,36 +32,30 @@ class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
     ``why`` is the reason, for people; empty for the first start. ``incomplete`` has the damaged or incomplete snapshots
-    that were tried first. ``snapshot`` is one of them if there is no other way to begin. ``is_other``: the log is not
-    the one that was read before.
+    that were tried first. ``snapshot`` is one of them if there is no other way to begin.
     """
 
     snapshot: Snapshot | None
     why: str
     incomplete: tuple[Path, ...] = ()
-    is_other: bool = False
 
 
 Piece = LogStart | Gap | tuple[Path, RecordBatch]
 
 
-class _Mark(NamedTuple):
-    """The last batch read from a segment. If the file has another batch there now, the segment was rewritten."""
-
-    position: int
-    base_offset: int
-    checksum: int
-
-
 @dataclass
 class _Segment:
-    """The open segment, which was read up to ``position``."""
+    """The open segment, which was read up to ``position``.
+
+    ``last`` has the position and the header of the last batch that was read. If the file has another header there now,
+    the segment was rewritten.
+    """
 
     path: Path
     file: FileIO
     order: BatchOrder
     position: int = 0
-    mark: _Mark | None = None
+    last: tuple[int, bytes] | None = None
 
     @property
     def size(self) -> int:
@@ -89,11 +80,8 @@ class _Segment:
             return f"{self.path.name} was replaced"
         if self.size < self.position:
             return "the log was truncated"
-        if self.mark is not None:
-            head = self.read(HEADER.size, self.mark.position)
-            base, checksum = HEADER.unpack(head)[0:5:4] if len(head) == HEADER.size else (-1, -1)
-            if (base, checksum) != self.mark[1:]:
-                return f"the log was rewritten from offset {self.mark.base_offset} or before"
+        if self.last is not None and self.read(HEADER.size, self.last[0]) != self.last[1]:
+            return "the log was rewritten"
         return ""
 
     def whole(self) -> bytes:
@@ -123,23 +111,12 @@ class LogTail:
     """The metadata log in a directory. The directory need not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. If an earlier follower read the log, ``begin_at`` and
-    ``read_up_to`` are its values of ``begun_at`` and ``next_offset``. This follower has the same values until its own
-    reading begins. The earlier follower's ``cluster`` (an id, or empty) and ``marks`` show whether the log is still
-    the same.
+    with which reading began, 0 without a snapshot. Before the first reading, it is that of an earlier follower of this
+    log; None if there was none.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        begin_at: int | None = None,
-        read_up_to: int = 0,
-        cluster: str = "",
-        marks: Iterable[Mark] = (),
-    ) -> None:
-        self.directory, self.cluster, self.marks = directory, cluster, Marks(marks)
-        self.next_offset, self.begun_at = read_up_to, begin_at or 0
-        self._wanted = begin_at
+    def __init__(self, directory: Path, begun_at: int | None = None) -> None:
+        self.directory, self.begun_at, self.next_offset = directory, begun_at, 0
         self._has_begun = False
         self._segment: _Segment | None = None
         self._failures = 0
@@ -182,65 +159,48 @@ class LogTail:
 
     # --- where to begin ---------------------------------------------------------------------------
 
-    def _begin(self, why: str, *, is_damaged: bool = False, is_other: bool = False) -> Iterator[Piece]:
-        """Begin with the snapshot that ``_chosen`` names; with an incomplete snapshot only if there is no other way.
+    def _begin(self, why: str) -> Iterator[Piece]:
+        """Begin with a snapshot, or with the first record.
 
-        Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
-        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot. ``is_other``:
-        the log is not the one read before. The log also counts as another one if its cluster has another id.
+        After an earlier reading, begin where that one began, so that its incidents are found again. If its snapshot was
+        deleted, begin with the next one. The first reading begins with the newest snapshot.
         """
         self.close()
-        self._has_begun = False
-        self._why = why or self._why
+        self._has_begun, self._why = False, why or self._why
         segments, snapshots = self._listing()
         if not segments and not snapshots:
             return
-        cluster = cluster_id(self.directory)
-        if self.cluster and cluster and self.cluster != cluster:
-            is_other, self._why = True, f"the log is of another cluster, {cluster}, not {self.cluster}"
-        self.cluster = cluster or self.cluster
-        if is_other:
-            self.next_offset, self._wanted = 0, None
-            self.marks = Marks()
-        if is_damaged:
-            segments, snapshots = [], [s for s in snapshots if s.end_offset > self.next_offset]
-        wanted, self._wanted = self._wanted, None
-        incomplete: list[Snapshot] = []
-        while True:
-            chosen = self._chosen(wanted, segments, snapshots)
-            if chosen is None or _is_complete(chosen):
-                break
-            incomplete.append(chosen)
-            snapshots.remove(chosen)
-        if chosen is None and incomplete and segments[:1] != [0]:
+        has_first, wanted = segments[:1] == [0], self.begun_at
+        if wanted is None:
+            candidates = snapshots[::-1]
+        elif has_first:
+            candidates = [s for s in snapshots if s.end_offset == wanted]
+        else:
+            candidates = [s for s in snapshots if s.end_offset >= wanted] or snapshots[::-1]
+        yield from self._begin_with(candidates, has_first)
+
+    def _skip(self, why: str) -> Generator[Piece, None, bool]:
+        """Begin with the first snapshot beyond ``next_offset``; return False if there is none."""
+        snapshots = [s for s in self._listing()[1] if s.end_offset > self.next_offset]
+        if snapshots:
+            self.close()
+            self._why = why
+            yield from self._begin_with(snapshots, False)
+        return bool(snapshots)
+
+    def _begin_with(self, candidates: Sequence[Snapshot], has_first: bool) -> Iterator[Piece]:
+        """Begin with the first of these snapshots that is complete.
+
+        If none is, begin with the first record if the log has it (``has_first``), else with an incomplete snapshot.
+        """
+        chosen = next((s for s in candidates if _is_complete(s)), None)
+        incomplete = candidates if chosen is None else candidates[: candidates.index(chosen)]
+        if chosen is None and incomplete and not has_first:
             chosen = incomplete[0]
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
-        self._has_begun = True
+        self._has_begun, self._failures = True, 0
         why, self._why = self._why, ""
-        self.marks.begin()
-        yield LogStart(chosen, why, tuple(s.path for s in incomplete), is_other)
-        if chosen is not None:
-            with opened(chosen.path) as file:
-                self.marks.add(~chosen.end_offset, zlib.crc32(file.read(_HEAD) or b""))
-
-    def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
-        """The snapshot to begin with; None to begin at offset 0.
-
-        It is the snapshot that ends at ``wanted`` or, if ``wanted`` is 0 and the log still has offset 0, None.
-        Otherwise it is the newest snapshot; after an earlier reading, the newest one that leaves out no unread record.
-        If every snapshot leaves out some, a log that still has offset 0 is read from there. If the log lacks it, the
-        result is the snapshot that leaves out the fewest unread records.
-        """
-        if found := [s for s in snapshots if s.end_offset == wanted]:
-            return found[0]
-        if not snapshots or (wanted == 0 and segments[:1] == [0]):
-            return None
-        if not self.next_offset or not segments:
-            return snapshots[-1]
-        behind = [s for s in snapshots if s.end_offset >= segments[0]]
-        if known := [s for s in behind if s.end_offset <= self.next_offset]:
-            return known[-1]
-        return None if segments[0] == 0 else (behind or snapshots[-1:])[0]
+        yield LogStart(chosen, why, tuple(s.path for s in incomplete))
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
         """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet."""
@@ -274,25 +234,23 @@ class LogTail:
             end = segment.position + len(data)
             yield from self._batches(segment, data)
         except TraceError as wrong:
-            yield from self._damaged(wrong)
+            yield from self._stuck(wrong)
             return
         if end == segment.position and self._has_next(segment):
             self.close()
         elif not data:
-            yield from self._missing()
+            yield from self._stuck(None)
 
     def _open(self) -> Iterator[Piece]:
         """Open the segment with the next offset.
 
         If the segment was deleted, begin again with a newer snapshot, or open the first segment if there is none.
         """
-        segments, snapshots = self._listing()
+        segments, _ = self._listing()
         base = max((base for base in segments if base <= self.next_offset), default=None)
         if base is None and segments:
-            if any(s.end_offset > self.next_offset for s in snapshots):
-                yield from self._begin("segments were deleted before they were read")
-                return
-            base = segments[0]
+            has_begun = yield from self._skip("segments were deleted before they were read")
+            base = None if has_begun else segments[0]
         if base is not None:
             self._open_at(base)
 
@@ -309,52 +267,34 @@ class LogTail:
         last: RecordBatch | None = None
         try:
             for last in read_batches(segment.path, BytesIO(data), last=False):
-                self.marks.add(*HEADER.unpack_from(data, last.position)[0:5:4])
-                if self.marks.is_other:
-                    yield from self._begin(
-                        f"the log is another one: offset {last.base_offset} differs", is_other=True
-                    )
-                    return
                 self.next_offset = max(self.next_offset, last.last_offset + 1)
                 yield from segment.order.take(segment.path, last)
         finally:
             if last is not None:
                 self._failures = 0
-                base, length, _, _, checksum = HEADER.unpack_from(data, last.position)[:5]
-                at = segment.position + last.position
-                segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
+                header = data[last.position : last.position + HEADER.size]
+                segment.last = segment.position + last.position, header
+                segment.position += last.position + PREFIX + HEADER.unpack(header)[1]
 
-    def _missing(self) -> Iterator[Piece]:
-        """Handle the end of a segment if later segments exist, but none begins with the next offset.
+    def _stuck(self, wrong: TraceError | None) -> Iterator[Piece]:
+        """Handle bytes that are no batch, or (``wrong`` None) the end of a segment without the next offset elsewhere.
 
-        At the ``_PATIENCE``-th time, begin again with a newer snapshot, or open the first later segment.
+        Kafka may still be writing the batch or the segment. At the ``_PATIENCE``-th time, begin again with a newer
+        snapshot. Without one, raise ``wrong``, or open the first later segment.
         """
-        segments, snapshots = self._listing()
-        later = next((base for base in segments if base > self.next_offset), None)
-        self._failures += later is not None
-        if later is None or self._failures < _PATIENCE:
+        later = next((base for base in self._listing()[0] if base > self.next_offset), None)
+        if wrong is None and later is None:
             return
-        self._failures = 0
-        if any(s.end_offset > self.next_offset for s in snapshots):
-            yield from self._begin(f"offsets {self.next_offset} to {later - 1} are missing", is_damaged=True)
-            return
-        self.close()
-        self._open_at(later)
-
-    def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
-        """Handle bytes that are no batch: Kafka may still be writing the batch.
-
-        At the ``_PATIENCE``-th failure, begin again with a newer snapshot, or raise the error if there is none.
-        """
         self._failures += 1
         if self._failures < _PATIENCE:
             return
-        if any(s.end_offset > self.next_offset for s in self._listing()[1]):
+        has_begun = yield from self._skip(f"the log cannot be read from offset {self.next_offset} on")
+        if wrong is not None and not has_begun:
+            raise wrong
+        if later is not None and not has_begun:
             self._failures = 0
-            why = f"the log cannot be read behind offset {self.next_offset - 1}"
-            yield from self._begin(why, is_damaged=True)
-            return
-        raise wrong
+            self.close()
+            self._open_at(later)
 
 
 def _is_complete(snapshot: Snapshot) -> bool:

@@ -96,11 +96,6 @@ def api_key(value: bytes) -> tuple[int, int]:
     return _frame(value)[:2]
 
 
-def is_known(value: bytes) -> bool:
-    """True if a record has the usual frame, and its type and version are in the tables."""
-    return value[:3] in _BY_FRAME
-
-
 def decode(value: bytes) -> MetadataRecord:
     """Decode a record to the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
 
@@ -234,7 +229,6 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
 # number in four bytes, and the topic id in sixteen. These twenty bytes are the partition's key here.
 
 CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
-_CREATION = KEYS["PARTITION_RECORD"]
 _NUMBER, _TOPIC, _REST = 3, 7, 23
 """The positions of the partition number, of the topic id, and of the next field."""
 _NOBODY = bytes(_REST - _NUMBER)
@@ -264,19 +258,9 @@ def are_framed(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
     return all(value is not None and len(value) > 1 for value in values)
 
 
-def is_creation(value: bytes) -> bool:
-    """True if a record is a PARTITION_RECORD of a known version."""
-    return value[1:2] == bytes((_CREATION,)) and is_known(value)
-
-
 def partition_key(value: bytes) -> bytes:
     """The partition's key in a record about a partition; shorter if the record is too short."""
     return value[_NUMBER:_REST]
-
-
-def topic_id(value: bytes) -> bytes:
-    """The bytes of the topic id in a record about a partition."""
-    return value[_TOPIC:_REST]
 
 
 def number_and_topic(key: bytes) -> tuple[int, str] | None:

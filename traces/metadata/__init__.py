@@ -18,6 +18,5 @@ The words of this package, each with one meaning:
   states, mostly one decision of the controller.
 - *group*: the records of one batch, of one decision in several batches, or of one transaction.
 - *image*: brokers, topics, partitions and settings, up to the present offset of the log.
-- *share*: the partitions of some topics that one process follows, if several processes follow one log.
 - *doubt*: an unknown fact; from its offset on, reports about the partitions that it concerns are not reliable.
 """

@@ -33,7 +33,6 @@ from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image import Partition, loses_replica
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
-from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
 from highwater.traces.reports.findings import Unexplained
@@ -63,11 +62,6 @@ class RecordGroups:
         self._begun: Record | None = None
         self._held: tuple[list[int], list[bytes]] | None = None
         self._held_time = 0
-
-    @property
-    def is_open(self) -> bool:
-        """True if a group is incomplete."""
-        return self._transaction is not None or self._held is not None
 
     def are_alone(self, values: list[bytes | None]) -> TypeGuard[list[bytes]]:
         """True if each record of a batch is a group of its own: a change of a partition, or a NO_OP_RECORD."""
@@ -266,7 +260,7 @@ class MetadataFollower(Tracker):
         if before not in (None, epoch):
             self.after_failover()
 
-    def cut_off(self, records: Sequence[SharedRecord]) -> None:
+    def cut_off(self, records: Sequence[Record]) -> None:
         """Follow the records of a decision that the controller did not write completely.
 
         Raises TraceError if a record cannot be read.
@@ -283,9 +277,9 @@ class MetadataFollower(Tracker):
 
     def publish(self) -> None:
         """Add the lines since the last call to the report, in the order of offsets and partitions."""
-        for found in self.agreement.settle(self.agreement.drain()):
+        for found in self.agreement.settle():
             self.reporter.disagreement(found)
-        for _, line in self.reporter.drain():
+        for line in self.reporter.drain():
             marked = self.doubts.marked(line)
             self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
 
@@ -306,7 +300,7 @@ class MetadataFollower(Tracker):
             summary = f"begins at offset {found} without a snapshot: copy the *.checkpoint too"
             self.doubt("missing beginning", summary, found)
             return
-        self.reporter.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
+        self.reporter.wrong(found, None, None, "append the next record", {"offset": (expected, found)})
         self.publish()
         there = (
             f"offsets {expected} to {found - 1} are missing" if found > expected else "offsets occur twice"
@@ -324,19 +318,13 @@ class MetadataFollower(Tracker):
         found = self.agreement.chosen()
         self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
         self.report.doubts = self.doubts.listed()
-        for what, number in self.reporter.skipped_of_partitions.items():
-            self.reporter.skipped(what, number)
 
     # --- records --------------------------------------------------------------------------------------
 
-    def group(self, records: Sequence[SharedRecord]) -> None:
+    def group(self, records: Sequence[Record]) -> None:
         """Follow the records of one group (``RecordGroups``). Raises TraceError if one of them cannot be read."""
         pending, partitions = Pending(self, records[0][1]), self.image.partitions
         for offset, time, value in records:
-            if isinstance(value, Elsewhere):
-                self.automaton()
-                self._elsewhere(pending, offset, value)
-                continue
             key = value[1]
             if self.has_new_features and key != _FEATURE:
                 self.automaton()
@@ -404,40 +392,29 @@ class MetadataFollower(Tracker):
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):
             self.image.unfollowed[record.partition_key] = name
-        self.reporter.wrong(
-            record.offset, record.time, name, f"write a {record.type}", wrong, not is_partition
-        )
+        self.reporter.wrong(record.offset, record.time, name, f"write a {record.type}", wrong)
         values = ", ".join(f"{field} {value}" for field, (_, value) in wrong.items())
         concerned = None if not is_partition else (name,) if name else ()
         self.doubt(
             "undefined value", f"{record.type} with {values}", record.offset, concerned, record.offset + 1
         )
 
-    def _elsewhere(self, pending: Pending, offset: int, which: Elsewhere) -> None:
-        """Handle a record that belongs to another share. ``which`` is its kind: a change, or a partition's creation."""
-        if which is Elsewhere.CHANGE:
-            pending.elsewhere(offset)
-        else:
-            pending.other(offset)
-            pending.flush()
-            self.automaton()
-
     def _unknown_partition(self, offset: int, time: int, value: bytes) -> None:
         key = partition_key(value)
         if key in self.image.unfollowed:
-            self.reporter.skipped_of_partition("changes of partitions that are not followed any more")
+            self.reporter.skipped("changes of partitions that are not followed any more")
             return
         try:
             data = decode(value).data
         except UnknownRecord as unknown:
-            self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
+            self.reporter.skipped(f"{unknown.type} version {unknown.version}")
             # Report lines never name an unknown partition, so the doubt concerns no line.
             self.unreadable(unknown, offset, None if number_and_topic(key) is None else ())
             return
         except DamagedRecord as wrong:
             raise self.damaged(offset, str(wrong)) from None
         if self.lacks_beginning:
-            self.reporter.skipped_of_partition(BEFORE)
+            self.reporter.skipped(BEFORE)
             return
         self.reporter.wrong(
             offset,

@@ -270,15 +270,12 @@ class Image:
         for broker in partition.binding.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
-    def unfollow(self, partition: Partition) -> bool:
-        """Remove a partition that cannot be followed any further. Returns False if it is not in the image."""
+    def unfollow(self, partition: Partition) -> None:
+        """Remove a partition that cannot be followed any further."""
         self.remove(partition)
-        if self.partitions.pop(partition.key, None) is None:
-            return False
-        assert partition.topic is not None
-        del partition.topic.partitions[partition.number]
-        self.unfollowed[partition.key] = partition.name
-        return True
+        if partition.topic is not None and self.partitions.pop(partition.key, None) is not None:
+            del partition.topic.partitions[partition.number]
+            self.unfollowed[partition.key] = partition.name
 
     def of_topics(self) -> Iterator[Partition]:
         """Iterate over all partitions of topics."""

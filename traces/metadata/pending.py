@@ -17,7 +17,6 @@ from highwater.traces.metadata.beliefs.evidence import (
     TopicSettings,
 )
 from highwater.traces.metadata.image import Partition
-from highwater.traces.metadata.sharing import Reach, is_beyond
 from highwater.traces.metadata.tracker import Tracker
 
 Variant = Callable[[Partition], BrokerChange | None]
@@ -118,7 +117,7 @@ class Pending:
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
-        """Note a change of a partition that another share follows. The change can belong to the present decision."""
+        """Note a change of a partition that is not followed. The change can belong to the present decision."""
         if self._first is None:
             self._first = offset
         self._settings_only = False
@@ -230,36 +229,25 @@ class Pending:
         for place, run in runs.items():
             before = self._stops[place - 1] if place else None
             after = self._stops[place] if place < len(self._stops) else None
-            self._reaches(run[::-1], before, after, True)
-            self._reaches(run, before, after, False)
+            self._adjacent(run[::-1], after, True)
+            self._adjacent(run, before, False)
 
-    def _reaches(
-        self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
-    ) -> None:
+    def _adjacent(self, run: Sequence[_Explained], stop: int | None, is_leading: bool) -> None:
         """Check that no other change lies between a broker's record and the changes of the broker's decision.
 
-        ``run`` has the changes, the nearest to the record first. ``is_leading``: the changes precede the record.
+        ``run`` has the changes, the nearest to the record first. ``stop`` is the record's offset. ``is_leading``: the
+        changes precede the record.
         """
-        stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
+        kinds = LEADING if is_leading else TRAILING
         kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
-        share = self._tracker.share
-        key = (0 if share is None else share.group, before, after, is_leading)
-        end = None if share is None else share.ends.get(key)
-        ended, reach = False, Reach()
+        ended = False
         for change in run:
             belongs_to = change.after if is_leading else change.before
-            ended = ended or (end is not None and is_beyond(key, change.offset, end))
-            if len(change.causes) == 1 and change.causes <= kinds:
-                if ended or belongs_to != stop:
-                    (cause,) = change.causes
-                    expected = "beside the record of the broker, or others of the decision"
-                    self._wrong(change, cause, "offset", expected, "elsewhere")
-                else:
-                    reach.hoped = change.offset
-            if kind not in change.causes and not ended:
-                ended, reach.ended = True, change.offset
-        if share is not None:
-            share.reaches[key] = reach
+            if len(change.causes) == 1 and change.causes <= kinds and (ended or belongs_to != stop):
+                (cause,) = change.causes
+                expected = "beside the record of the broker, or others of the decision"
+                self._wrong(change, cause, "offset", expected, "elsewhere")
+            ended = ended or kind not in change.causes
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
         """Check which changes belong to a registration (B8): those from its broker epoch to its record, no others."""

@@ -370,7 +370,7 @@ def unregister(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 def _wrong(tracker: Tracker, record: LogRecord, what: str, differences: dict[str, tuple[Any, Any]]) -> None:
     broker = record.data.get("brokerId", record.data.get("id"))
-    tracker.reporter.wrong(record.offset, record.time, None, what, differences, True, broker=broker)
+    tracker.reporter.wrong(record.offset, record.time, None, what, differences, broker=broker)
 
 
 BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
@@ -425,9 +425,7 @@ def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     pending.flush()
     topic = TopicImage(record.data["name"])
     if topic.name in tracker.image.names:
-        tracker.reporter.wrong(
-            record.offset, record.time, topic.name, "create a topic that exists", None, True
-        )
+        tracker.reporter.wrong(record.offset, record.time, topic.name, "create a topic that exists")
     tracker.image.names[topic.name] = tracker.image.topics[record.data["topicId"]] = topic
 
 
@@ -441,7 +439,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         if tracker.lacks_beginning:
             reporter.skipped(BEFORE)
         else:
-            reporter.wrong(record.offset, record.time, None, what, None, True, topicId=identity)
+            reporter.wrong(record.offset, record.time, None, what, topicId=identity)
         return
     image.names.pop(topic.name, None)
     for setting in image.configs.pop((TOPIC, topic.name), {}):
@@ -449,7 +447,6 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     for partition in topic.partitions.values():
         if image.partitions.pop(partition.key, None) is None:
             continue
-        tracker.populated(record.offset, -1)
         reporter.close(partition, record.time)
         image.remove(partition)
         reporter.deleted(partition, record.offset, record.time)
@@ -463,7 +460,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     name = None if topic is None else f"{topic.name}-{number}"
     automaton = tracker.automaton()
     if topic is None and tracker.lacks_beginning:
-        reporter.skipped_of_partition(BEFORE)
+        reporter.skipped(BEFORE)
         return
     if topic is None or record.partition_key in image.partitions:
         what = "a topic that does not exist" if topic is None else "a topic that has it"
@@ -492,7 +489,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
         reporter.wrong(record.offset, record.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
     image.place(partition, ())
-    tracker.populated(record.offset, 1)
+    tracker.report.partitions = max(tracker.report.partitions, len(image.partitions))
     reporter.conditions(partition, belief, record.time)
     reporter.created(
         partition, record.offset, record.time, state, "snapshot" if tracker.is_loading else "create"
@@ -526,7 +523,7 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
         # The undefined value is kept, and stands for any value.
         wrong = {data["name"]: (defined, data["value"])}
-        tracker.reporter.wrong(record.offset, record.time, None, f"write a {record.type}", wrong, True)
+        tracker.reporter.wrong(record.offset, record.time, None, f"write a {record.type}", wrong)
         summary = f"{record.type} with {data['name']} {data['value']}"
         tracker.doubt("undefined value", summary, record.offset, None, record.offset + 1)
     topics = list(image.names.values())
@@ -563,7 +560,7 @@ def _change_min_isr(
     refused = min_isr(tracker, kind, name, record.data.get("value") is None) if is_defined else None
     if refused is not None:
         wrong = {MIN_ISR: (refused, f"of {'topic' if kind == TOPIC else 'broker'} {name or 'default'}")}
-        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", wrong, True)
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", wrong)
     pending.min_isr(name if kind == TOPIC else "", record.offset)
 
 
@@ -575,9 +572,9 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
     if uncleared and tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr"):
         for topic, offset in uncleared:
             missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
-            tracker.reporter.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
+            tracker.reporter.wrong(offset, time, None, "change_min_isr", missing, topic=topic)
     if pending.sets_elr is not None and not tracker.lacks_beginning and (wrong := unsafe(tracker)):
-        tracker.reporter.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
+        tracker.reporter.wrong(pending.sets_elr, time, None, "turn ELR on", wrong)
 
 
 def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
@@ -589,7 +586,7 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     if not tracker.is_loading:
         wrong = level(tracker, name, new)
         if wrong:
-            tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong, True)
+            tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong)
     tracker.image.features[name] = new
     tracker.has_new_features = True
     _newer(tracker, record)
@@ -630,7 +627,7 @@ def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> No
     tracker.reporter.skipped(record.type)
     if not tracker.lacks_beginning:
         what = "end a transaction that has not begun"
-        tracker.reporter.wrong(record.offset, record.time, None, what, None, True)
+        tracker.reporter.wrong(record.offset, record.time, None, what)
 
 
 def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
@@ -645,7 +642,7 @@ def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     has_rule = tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr")
     if not pending.cleared(name, record.offset) and has_rule:
         asked = {"min.insync.replicas": ("changed", "not changed")}
-        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, True, topic=name)
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, topic=name)
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed

@@ -20,7 +20,6 @@ from highwater.traces.kafka.values import (
     UnknownRecord,
     api_key,
     decode,
-    is_creation,
     kind,
     undefined,
 )
@@ -28,7 +27,6 @@ from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.image import BROKER, TOPIC, Image
 from highwater.traces.metadata.records import partition_state, supported_by
 from highwater.traces.metadata.reporting import NOBODY, Watch
-from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Damage
 from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
@@ -71,11 +69,30 @@ def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
     )
 
 
-Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
-"""The partition (or None); by field the replay's and the snapshot's value; True if no single partition is concerned."""
+Difference = tuple[str | None, dict[str, tuple[Any, Any]]]
+"""The partition (or None), and by field the replay's and the snapshot's value."""
 
 
-def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
+def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
+    """Compare a snapshot with the image at its offset. A snapshot that cannot be read is reported as damage."""
+    report = follower.report
+    follower.settle()
+    try:
+        found = _differences(follower, snapshot)
+    except TraceError as unreadable:
+        place: dict[str, int | str] = {"file": str(snapshot.path)}
+        report.damage.append(Damage(f"{unreadable}: not compared", place, snapshot.end_offset))
+        return
+    report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
+    if len(found) > LIMIT:
+        report.notes.append(f"{snapshot.path}: more than {LIMIT} differences")
+    for partition, wrong in found[:LIMIT]:
+        what = f"the snapshot {snapshot.path.name}"
+        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong)
+    follower.publish()
+
+
+def _differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
     """The first ``LIMIT`` + 1 differences from a snapshot, in the order of partitions' names.
 
     Empty if the log lacks its beginning. It is also empty if the snapshot has an unknown record; then a doubt is
@@ -83,7 +100,7 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
     """
     # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
     has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
-    found = compare_snapshot(follower.image, snapshot, follower.share, has_elr)
+    found = compare_snapshot(follower.image, snapshot, has_elr)
     try:
         if follower.lacks_beginning:
             return []
@@ -94,25 +111,11 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
         return []
 
 
-def report_differences(follower: MetadataFollower, snapshot: Snapshot, found: Iterable[Difference]) -> None:
-    """Report differences from a snapshot."""
-    for partition, wrong, common in found:
-        what = f"the snapshot {snapshot.path.name}"
-        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
-
-
-def more_than_limit(snapshot: Snapshot) -> str:
-    """A note that a snapshot has more differences than are reported."""
-    return f"{snapshot.path}: more than {LIMIT} differences"
-
-
-def compare_snapshot(
-    image: Image, snapshot: Snapshot, share: Share | None, has_elr: bool = True
-) -> Iterator[Difference]:
+def compare_snapshot(image: Image, snapshot: Snapshot, has_elr: bool = True) -> Iterator[Difference]:
     """Yield the differences between a snapshot and the state that the records before it lead to.
 
-    ``has_elr`` False: the snapshot omits ELRs. Partitions of other shares, and partitions that could not be followed,
-    are not compared. Raises TraceError if the snapshot cannot be read, and UnknownRecord if it has an unknown record.
+    ``has_elr`` False: the snapshot omits ELRs. Partitions that could not be followed are not compared. Raises
+    TraceError if the snapshot cannot be read, and UnknownRecord if it has an unknown record.
     """
     unfollowed = set(image.unfollowed.values())
     topics: dict[str, str] = {}
@@ -120,10 +123,10 @@ def compare_snapshot(
     brokers: set[int] = set()
     features: set[str] = set()
     configs: dict[tuple[int, str, str], str] = {}
-    for record in _records(snapshot, share):
+    for record in _records(snapshot):
         data = record.data
         if (wrong := undefined(record.type, data)) and record.type != "PARTITION_RECORD":
-            yield None, {f"{record.type}.{field}": pair for field, pair in wrong.items()}, True
+            yield None, {f"{record.type}.{field}": pair for field, pair in wrong.items()}
         match record.type:
             case "TOPIC_RECORD":
                 topics[data["topicId"]] = data["name"]
@@ -136,12 +139,12 @@ def compare_snapshot(
                 if not has_elr:
                     wrong = {f: pair for f, pair in wrong.items() if f not in _OF_ELR or pair[1]}
                 if wrong:
-                    yield f"{name}-{data['partitionId']}", wrong, False
+                    yield f"{name}-{data['partitionId']}", wrong
             case "REGISTER_BROKER_RECORD":
                 brokers.add(data["brokerId"])
                 wrong = _broker(image, data)
                 if wrong:
-                    yield None, wrong, True
+                    yield None, wrong
             case "CONFIG_RECORD":
                 if data["name"] in (MIN_ISR, UNCLEAN) and data["resourceType"] in (TOPIC, BROKER):
                     configs[(data["resourceType"], data["resourceName"], data["name"])] = data["value"]
@@ -149,27 +152,25 @@ def compare_snapshot(
                 features.add(data["name"])
                 ours = image.features.get(data["name"])
                 if ours != data["featureLevel"]:
-                    yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}, True
+                    yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}
     for partition in image.of_topics():
         if partition.topic is not None and (partition.topic.name, partition.number) not in seen:
-            yield partition.name, {"partition": ("exists", "not in the snapshot")}, False
+            yield partition.name, {"partition": ("exists", "not in the snapshot")}
     for broker in sorted(set(image.brokers) - brokers):
-        yield None, {f"broker {broker}": ("registered", "not in the snapshot")}, True
+        yield None, {f"broker {broker}": ("registered", "not in the snapshot")}
     for name in sorted({name for name, level in image.features.items() if level} - features):
-        yield None, {f"feature {name}": (image.features[name], "not in the snapshot")}, True
+        yield None, {f"feature {name}": (image.features[name], "not in the snapshot")}
     ours_all = {(*r, name): v for r, found in image.configs.items() for name, v in found.items()}
     for key in sorted({*ours_all, *configs}):
         if ours_all.get(key) != configs.get(key):
-            yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}, True
+            yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}
 
 
-def _records(snapshot: Snapshot, share: Share | None) -> Iterator[MetadataRecord]:
+def _records(snapshot: Snapshot) -> Iterator[MetadataRecord]:
     for batch in snapshot.batches():
         if batch.control:
             continue
         for offset, value in zip(batch.offsets, batch.values, strict=False):
-            if share is not None and is_creation(value or b"") and not share.owns(value or b""):
-                continue
             try:
                 if api_key(value or b"")[0] in SKIPPED:
                     continue
@@ -282,18 +283,11 @@ def rarely_collected(objects: int = COLLECTED_AFTER) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-Check = Callable[[Snapshot, MetadataFollower], None]
-"""Compares a snapshot with the image at its offset."""
-
-
 class Reading:
     """The replay of one log, with the position that it has reached."""
 
-    def __init__(
-        self, log: MetadataLog, follower: MetadataFollower, report: Report, check: Check | None = None
-    ) -> None:
+    def __init__(self, log: MetadataLog, follower: MetadataFollower, report: Report) -> None:
         self._log, self._follower, self._report = log, follower, report
-        self._check = check or compare
         self._sequence = Sequence(log)
         self._taken: tuple[Path, RecordBatch] | None = None
         self._followed_up_to = self._sequence.next_offset
@@ -308,7 +302,7 @@ class Reading:
             if isinstance(found, Gap):
                 follower.gap(found.path, found.expected_offset, found.found_offset)
             elif isinstance(found, Snapshot):
-                self._check(found, follower)
+                compare(found, follower)
             else:
                 self._taken = found
                 follower.take(*found)
@@ -316,7 +310,7 @@ class Reading:
                 yield
         for snapshot in sequence.checks:
             if snapshot.end_offset == sequence.next_offset:
-                self._check(snapshot, follower)
+                compare(snapshot, follower)
             else:
                 report.notes.append(not_compared(snapshot, sequence.next_offset))
 
@@ -401,20 +395,3 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
             return Gap(path, batch.position, expected, offset)
         expected += 1
     return None
-
-
-def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
-    """Compare a snapshot with the image at its offset. A snapshot that cannot be read is reported as damage."""
-    report = follower.report
-    follower.settle()
-    try:
-        found = differences(follower, snapshot)
-    except TraceError as unreadable:
-        place: dict[str, int | str] = {"file": str(snapshot.path)}
-        report.damage.append(Damage(f"{unreadable}: not compared", place, snapshot.end_offset))
-        return
-    report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
-    if len(found) > LIMIT:
-        report.notes.append(more_than_limit(snapshot))
-    report_differences(follower, snapshot, found[:LIMIT])
-    follower.publish()

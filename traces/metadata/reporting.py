@@ -108,13 +108,6 @@ class Doubts:
         ]
         return sorted(found, key=lambda d: (d.position["offset"], d.kind, d.summary))
 
-    def merge(self, other: Doubts) -> None:
-        """Add the doubts of another share."""
-        for (kind, summary), theirs in other._found.items():
-            self.add(kind, summary, theirs.offset, None if theirs.since is not None else (), theirs.since)
-            for name, since in theirs.partitions.items():
-                self.add(kind, summary, theirs.offset, (name,), since)
-
 
 # --- findings in words ------------------------------------------------------------------------------------
 
@@ -215,11 +208,10 @@ def finding(
 OnChange = Callable[[PartitionChange], None]
 OnSetting = Callable[[str, SettingInForce], None]
 OnRecord = Callable[[int, int, str, Mapping[str, Any]], None]
-ReportLine = tuple[tuple[int, str, bool, bool], Line]
+ReportLine = tuple[tuple[int, str, bool], Line]
 """The sort key of a line, and the line.
 
-The key is the offset, the partition ("" for none), False for a disagreement about rules, and False if every share finds
-the line."""
+The key is the offset, the partition ("" for none), and False for a disagreement about rules."""
 
 
 @dataclass(frozen=True)
@@ -248,35 +240,26 @@ class Reporter:
     def __init__(self, report: Report, image: Image, watch: Watch) -> None:
         self.report, self._image, self._watch = report, image, watch
         self.has_lines = False
-        self.skipped_of_partitions: dict[str, int] = {}
-        """The number of partitions' records that were not followed, by the kind of record."""
         self._lines: list[ReportLine] = []
         self._named: set[str | None] = set()
         """The partitions that lines name, if the watch has histories."""
 
-    def drain(self) -> list[ReportLine]:
+    def drain(self) -> list[Line]:
         """Remove and return the waiting lines, in the order of offsets and partitions."""
         found, self._lines, self.has_lines = self._lines, [], False
         found.sort(key=lambda line: line[0])
-        return found
+        return [line for _, line in found]
 
-    def _keep(self, line: Line, own: bool, other: bool = True) -> None:
+    def _keep(self, line: Line, other: bool = True) -> None:
         if self._watch.histories is not None:
             self._named.add(line.partition)
-        self._lines.append(((line.position["offset"], line.partition or "", other, own), line))
+        self._lines.append(((line.position["offset"], line.partition or "", other), line))
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
         """Count, in the report, ``number`` records of the kind ``what`` that replay does not follow."""
         if number:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
-
-    def skipped_of_partition(self, what: str) -> None:
-        """Count, in ``skipped_of_partitions``, a record of the kind ``what`` about one partition.
-
-        Replay does not follow such a record.
-        """
-        self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(
         self,
@@ -285,18 +268,14 @@ class Reporter:
         partition: str | None,
         candidates: Sequence[Candidate],
         before: Sequence[Mapping[str, Any]] = (),
-        common: bool = False,
     ) -> None:
-        """Queue a line about a record that nothing explains.
-
-        ``common``: each share finds the same line, so the report gets it only once.
-        """
+        """Queue a line about a record that nothing explains."""
         states = {"states": list(before)}
-        self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
+        self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)))
 
     def disagreement(self, found: Disagreement) -> None:
         """Queue the line that no set of rules explains all partitions."""
-        self._keep(disagreement(found), True, False)
+        self._keep(_disagreement(found), False)
 
     def wrong(
         self,
@@ -305,7 +284,6 @@ class Reporter:
         partition: str | None,
         what: str,
         differences: Mapping[str, tuple[Any, Any]] | None = None,
-        common: bool = False,
         **parameters: Any,
     ) -> None:
         """Queue a line about a record that only the action ``what`` with ``parameters`` could explain, but does not.
@@ -313,7 +291,7 @@ class Reporter:
         ``differences`` has, by field, the expected and the recorded value.
         """
         candidate = Candidate(what, parameters, (), (), differences or {})
-        self.unexplained(offset, time, partition, (candidate,), (), common)
+        self.unexplained(offset, time, partition, (candidate,))
 
     def transition(
         self,
@@ -348,13 +326,12 @@ class Reporter:
                 partition_epoch=partition_epoch,
             )
             if span.candidates is not None:
-                common = partition.topic is None
-                self.unexplained(offset, time, partition.name or None, span.candidates, span.before, common)
+                self.unexplained(offset, time, partition.name or None, span.candidates, span.before)
             if span.findings and partition.topic is not None:
                 earlier = _earlier(transition, place, brokers, before)
                 known = facts(self._image, partition, earlier, state, span.cause)
                 for name, certain in span.findings:
-                    self._keep(finding(name, certain, partition.name, state, offset, time, known), True)
+                    self._keep(finding(name, certain, partition.name, state, offset, time, known))
             if is_asked_for:
                 former, partition.state = partition.state, state
                 self._change(partition, offset, time, former, state, span.cause)
@@ -448,7 +425,7 @@ def _earlier(
     return with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order]))
 
 
-def disagreement(found: Disagreement) -> Unexplained:
+def _disagreement(found: Disagreement) -> Unexplained:
     """The line about a disagreement: no set of rules explains all partitions."""
     at, profiles = found.at, {"profile": (found.others, found.this)}
     candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)

@@ -23,7 +23,6 @@ from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
 from highwater.traces.metadata.beliefs.evidence import Brokers, Observation
 from highwater.traces.metadata.image import RULE, Image, Partition, placed
 from highwater.traces.metadata.reporting import NOBODY, Doubts, Reporter, Watch
-from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
@@ -59,8 +58,8 @@ class Followed(NamedTuple):
 class Tracker:
     """The metadata image of a log so far, and the report on it.
 
-    ``profile`` and ``switched`` override the rules of the log's feature levels. ``share`` is set if only one share of
-    the partitions is followed. Raises LanguageError for a profile or rule that does not exist.
+    ``profile`` and ``switched`` override the rules of the log's feature levels. Raises LanguageError for a profile or
+    rule that does not exist.
     """
 
     def __init__(
@@ -69,9 +68,8 @@ class Tracker:
         profile: str | None = None,
         switched: Mapping[str, bool] | None = None,
         watch: Watch = NOBODY,
-        share: Share | None = None,
     ) -> None:
-        self.report, self.image, self.share = report, Image(), share
+        self.report, self.image = report, Image()
         self.reporter = Reporter(report, self.image, watch)
         self.watch = watch
         self._profile, self._switched = profile, switched
@@ -156,12 +154,12 @@ class Tracker:
             )
         except CannotFollow as why:
             self.lost(partition.name, offsets[-1], time, str(why))
-            self._unfollow(partition, offsets[-1])
+            self.image.unfollow(partition)
             return Followed(None, observations, offsets)
         except UnknownRecord as unknown:
-            self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
+            self.reporter.skipped(f"{unknown.type} version {unknown.version}")
             self.unreadable(unknown, offsets[0], (partition.name,))
-            self._unfollow(partition, offsets[-1])
+            self.image.unfollow(partition)
             return Followed(None, observations, offsets)
         except DamagedRecord as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
@@ -180,15 +178,9 @@ class Tracker:
         self.reporter.conditions(partition, transition.after, time)
         return Followed(transition, observations, offsets)
 
-    def _unfollow(self, partition: Partition, offset: int) -> None:
-        if partition.topic is None:
-            self.image.remove(partition)
-        elif self.image.unfollow(partition):
-            self.populated(offset, -1)
-
     def lost(self, name: str, offset: int, time: int, why: str) -> None:
         """Report a partition that cannot be followed any further."""
-        self.reporter.unexplained(offset, time, name, (Candidate("any", {}, (why,)),), (), not name)
+        self.reporter.unexplained(offset, time, name, (Candidate("any", {}, (why,)),))
         if name:
             self.doubt("not followed", "partitions that cannot be followed", offset, (name,), offset + 1)
 
@@ -247,13 +239,6 @@ class Tracker:
                 )
         self._astray.clear()
 
-    def populated(self, offset: int, more: int) -> None:
-        """Count partitions that are created (``more`` is 1) or removed (-1)."""
-        if self.share is not None:
-            self.share.populations.append((self.share.group, offset, more))
-        elif more > 0:
-            self.report.partitions = max(self.report.partitions, len(self.image.partitions))
-
     # --- rules ----------------------------------------------------------------------------------------
 
     def _with_rules(self, sets: tuple[RuleSet, ...]) -> Automaton:
@@ -294,9 +279,8 @@ class Tracker:
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
         """Note that only some of the sets of rules explain a partition."""
-        if partition.topic is not None or self.share is None or self.share.is_first:
-            self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
-            self.reporter.has_lines = True
+        self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
+        self.reporter.has_lines = True
 
     def close(self, time: int) -> None:
         """Finish at the end of the log: report the final partitions and the sizes of the tables."""

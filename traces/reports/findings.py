@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 LIMIT = 100
 """A report lists at most this many nonconforming lines, and as many findings of each property; it counts the rest."""
 DOUBTS = (
@@ -56,12 +54,6 @@ class Candidate(Reported):
     passed: tuple[str, ...] = ()
     differences: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """Read a candidate from its JSON data."""
-        differences = {path: (d["model"], d["recorded"]) for path, d in data["differences"].items()}
-        return msgspec.convert({**data, "differences": differences}, cls)
-
     def to_json(self) -> dict[str, Any]:
         """The candidate as plain data for JSON."""
         return {
@@ -86,11 +78,6 @@ class Unexplained(Reported):
     before: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
     reliable: bool = True
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
-        """Read an unexplained line from its JSON data."""
-        return cls(**{**data, "candidates": tuple(Candidate.from_json(c) for c in data["candidates"])})
 
 
 @dataclass(frozen=True)

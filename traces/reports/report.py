@@ -14,8 +14,6 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from highwater.model.versions import versions
 from highwater.traces.reading import printable
 from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
@@ -170,16 +168,6 @@ class Report:
         self.unreliable_count += not finding.reliable
         if count < LIMIT:
             self.findings.append(finding)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Report:
-        """Read a report from its JSON data, which has no timelines and no byte counts."""
-        written = {
-            name: data[name] for name in (*_WRITTEN, "seconds") if name not in ("incidents", "unexplained")
-        }
-        found = msgspec.convert(written, cls)
-        found.unexplained = [Unexplained.from_json(line) for line in data["unexplained"]]
-        return found
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data for JSON, in the form of ``report.schema.json``."""

@@ -5,7 +5,7 @@ The module also has the rules about brokers' logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -241,18 +241,14 @@ class Agreement:
         """Record that only the sets with the indices ``tags`` explain a partition."""
         self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
-    def drain(self) -> list[Narrowed]:
-        """Return and remove the recorded narrowings, sorted by version and offset."""
-        found, self._narrowed = self._narrowed, []
-        found.sort(key=lambda n: n[:3])
-        return found
-
-    def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
-        """Apply narrowings in order; yield a Disagreement if no set of rules remains.
+    def settle(self) -> Iterator[Disagreement]:
+        """Apply the recorded narrowings in the order of offsets; yield a Disagreement if no set of rules remains.
 
         After a Disagreement, the narrowing's own sets are the remaining sets.
         """
-        for said in narrowed:
+        recorded, self._narrowed = self._narrowed, []
+        recorded.sort(key=lambda n: n[:3])
+        for said in recorded:
             self._reach(said.version)
             left = self._left & said.tags
             if not left:

@@ -5,7 +5,7 @@
 - ``gating`` chooses and orders the entries, and explains differences.
 - ``comparison`` runs entries in parallel within the budget, and decides what is the same, renamed or different. It
   also finds other scenarios that reach a state in which two revisions differ.
-- ``sources`` has the effects of changes in the source.
+- ``widest`` has the digests of a protocol's widest models, which change with code that no scenario executes.
 - ``report`` writes the report, for people and as JSON.
 
 The package ``models`` loads the model of another revision and compares it with the present one.

@@ -16,7 +16,16 @@ from typing import Any
 
 from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.gate.entries import NUMBERS, PROOF, SCENARIO, TABLES, Facts, GateEntry
+from highwater.checker.comparing.gate.entries import (
+    NUMBERS,
+    PROOF,
+    PROTOCOL,
+    SCENARIO,
+    TABLES,
+    Facts,
+    GateEntry,
+    protocols_of,
+)
 from highwater.checker.scenarios import scenario_files
 from highwater.model.names import unknown
 
@@ -29,12 +38,19 @@ _HEAD = """\
 # What `highwater gate` holds the protocol to: see docs/gate.md. The tables of facts are written by
 # `highwater gate --update`; a change of one of them is a change of what is promised. [select] is yours.
 """
+_FACTS = {SCENARIO: "scenarios", PROOF: "proofs", PROTOCOL: "protocols"}
+"""For each kind of entries, the table of a baseline that has their facts."""
 _PROOF_KEYS: dict[str, type[Any]] = {"scenario": str, "epochs": str, "parameters": dict, "rules": dict}
+
+
+def sort_key(key: tuple[str, str]) -> tuple[int, str]:
+    """A sort key of entries: scenarios, then proofs, then protocols, by name."""
+    return list(_FACTS).index(key[0]), key[1]
 
 
 @dataclass
 class Selection:
-    """The entries that belong to a baseline: names, globs or paths of scenarios, and proofs.
+    """The entries that belong to a baseline: names, globs or paths of scenarios with their protocols, and proofs.
 
     ``without`` has patterns of scenarios that are left out.
     """
@@ -48,7 +64,8 @@ class Selection:
         titles = scenario_files.titles()
         found = {name for pattern in self.scenarios for name in _matching(pattern, root, titles)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
-        return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
+        scenarios = [GateEntry.of_scenario(n, root) for n in sorted(chosen)]
+        return [*scenarios, *self._proofs(root), *protocols_of(scenarios)]
 
     def unmatched(self, root: Path) -> str | None:
         """A selected name or pattern that matches no scenario; None if all match."""
@@ -85,14 +102,13 @@ def _matching(pattern: str, root: Path, titles: Mapping[str, tuple[str, bool]]) 
 class Baseline:
     """A baseline file. ``facts`` has the facts of each entry, by (kind, name).
 
-    ``engine`` and ``source`` are fingerprints of the engine and of the protocols' source that gave the facts.
+    ``engine`` is the fingerprint of the engine that gave the facts.
     """
 
     path: Path
     select: Selection
     engine: str | None = None
     facts: dict[tuple[str, str], Facts] = field(default_factory=dict)
-    source: str | None = None
 
     @property
     def root(self) -> Path:
@@ -104,15 +120,13 @@ class Baseline:
         return parent.parent if parent.name == DEFAULT.parent.name else parent
 
     def entries(self) -> list[GateEntry]:
-        """The entries that have facts, without proofs that [select] no longer lists."""
-        proofs = {e.name: e for e in self.select.entries(self.root) if e.kind == PROOF}
-        found = []
-        for kind, name in self.facts:
-            if kind == SCENARIO:
-                found.append(GateEntry.of_scenario(name, self.root))
-            elif name in proofs:
-                found.append(proofs[name])
-        return found
+        """The entries that have facts, without proofs and protocols that [select] no longer lists."""
+        selected = {e.key: e for e in self.select.entries(self.root)}
+        return [
+            GateEntry.of_scenario(key[1], self.root) if key[0] == SCENARIO else selected[key]
+            for key in self.facts
+            if key[0] == SCENARIO or key in selected
+        ]
 
     def text(self) -> str:
         """The text of the baseline file."""
@@ -131,7 +145,7 @@ def read(path: Path) -> Baseline:
         path,
         "key",
         table,
-        {"format": int, "engine": str, "source": str, "select": dict, "scenarios": dict, "proofs": dict},
+        {"format": int, "engine": str, "source": str, "select": dict, **dict.fromkeys(_FACTS.values(), dict)},
     )
     if table.get("format") != FORMAT:
         raise InputError(f"{path}: format: {FORMAT} is the one that is known, not {table.get('format')!r}")
@@ -151,7 +165,7 @@ def read(path: Path) -> Baseline:
             if not isinstance(on, bool):
                 raise InputError(f"{path}: select.proofs.{name}: rules.{rule} is true or false, not {on!r}")
     facts: dict[tuple[str, str], Facts] = {}
-    for kind, key in ((SCENARIO, "scenarios"), (PROOF, "proofs")):
+    for kind, key in _FACTS.items():
         for name, found in table.get(key, {}).items():
             facts[kind, name] = _facts(path, f"{key}.{name}", found)
     selection = Selection(
@@ -159,7 +173,7 @@ def read(path: Path) -> Baseline:
         _names(path, "without", select.get("without", [])),
         proofs,
     )
-    return Baseline(path, selection, table.get("engine"), facts, table.get("source"))
+    return Baseline(path, selection, table.get("engine"), facts)
 
 
 def _facts(path: Path, where: str, found: Any) -> Facts:
@@ -201,9 +215,8 @@ def _names(path: Path, key: str, values: Iterable[Any]) -> list[str]:
 def _lines(baseline: Baseline) -> Iterator[str]:
     yield _HEAD
     yield f"format = {FORMAT}"
-    for key, digest in (("engine", baseline.engine), ("source", baseline.source)):
-        if digest:
-            yield f"{key} = {_value(digest)}"
+    if baseline.engine:
+        yield f"engine = {_value(baseline.engine)}"
     yield "\n[select]"
     for key, values in (("scenarios", baseline.select.scenarios), ("without", baseline.select.without)):
         if values:
@@ -218,10 +231,8 @@ def _lines(baseline: Baseline) -> Iterator[str]:
                 yield from (f"{key}.{_key(k)} = {_value(v)}" for k, v in sorted(value.items()))
             elif value is not None:
                 yield f"{key} = {_value(value)}"
-    for (kind, name), facts in sorted(
-        baseline.facts.items(), key=lambda item: (item[0][0] == PROOF, item[0][1])
-    ):
-        yield f"\n[{kind}s.{_key(name)}]"
+    for (kind, name), facts in sorted(baseline.facts.items(), key=lambda item: sort_key(item[0])):
+        yield f"\n[{_FACTS[kind]}.{_key(name)}]"
         for key, value in facts.items():
             if not isinstance(value, dict):
                 yield f"{key} = {_value(value)}"

@@ -1,4 +1,4 @@
-"""Compare an entry with its baseline: it is the same, renamed, different, failed, or not run.
+"""Compare an entry with its baseline: it is the same, renamed, changed, different, failed, or not run.
 
 A missing name counts as renamed if a new name has the same facts, and one of two conditions holds. Either the model's
 fingerprint, which contains no names, equals the baseline's, or all facts except names are equal.
@@ -16,6 +16,8 @@ from typing import Any
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.processes import Pool, ProcessEnded, Say, cores
 from highwater.checker.comparing.gate.entries import (
+    EXPRESSIONS,
+    PROTOCOL,
     TABLES,
     Facts,
     GateEntry,
@@ -42,10 +44,14 @@ KINDS = {
 
 
 class EntryState(StrEnum):
-    """The result of comparing an entry. DIFFERENT, FAILED and NOT_RUN do not pass."""
+    """The result of comparing an entry. DIFFERENT, FAILED and NOT_RUN do not pass.
+
+    CHANGED, the state of a protocol with other expressions, passes unless the gate is strict.
+    """
 
     SAME = "same"
     RENAMED = "renamed"
+    CHANGED = "changed"
     DIFFERENT = "different"
     FAILED = "failed"
     NOT_RUN = "not run"
@@ -67,6 +73,15 @@ class Difference:
     after: Any
 
     def __str__(self) -> str:
+        if self.table == EXPRESSIONS:
+            change = (
+                "is new"
+                if self.before is None
+                else "is gone"
+                if self.after is None
+                else "has other expressions"
+            )
+            return f"{self.name} {change}"
         what = f"{KINDS[self.table]} {self.name}" if self.table else self.name
         done = {"violated": "violated", "reachable": "reached"}.get(self.table)
         match self.table, self.before, self.after:
@@ -134,8 +149,17 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
     state = (
         EntryState.DIFFERENT if found or ran.broken else EntryState.RENAMED if renamed else EntryState.SAME
     )
-    told = list(dict.fromkeys((KINDS[t], old, new) for t, old, new in renamed))
+    if entry.kind == PROTOCOL and found:
+        state = EntryState.CHANGED
+    told = list(dict.fromkeys(_renamed(*names) for names in renamed))
     return EntryVerdict(entry, state, before, ran, found, told, "; ".join(ran.broken))
+
+
+def _renamed(table: str, old: str, new: str) -> tuple[str, str, str]:
+    if table != EXPRESSIONS:
+        return KINDS[table], old, new
+    kind, _, name = old.partition(" ")
+    return kind, name, new.partition(" ")[2]
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:

@@ -1,19 +1,22 @@
-"""The entries of a gate (scenarios and proofs): how they are run, and the facts of the results."""
+"""The entries of a gate (scenarios, proofs and protocols): how they are run, and the facts of the results."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import highwater
 from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.comparing.gate.widest import digests
 from highwater.checker.comparing.models.revisions import Asked, Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import cache
@@ -30,13 +33,14 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Protocol
 
-SCENARIO, PROOF = "scenario", "proof"
+SCENARIO, PROOF, PROTOCOL = "scenario", "proof", "protocol"
 
 
 @dataclass(frozen=True)
 class GateEntry:
-    """A scenario or a proof to run. ``scenario`` is a name, or a path below ``root`` that ends in ``.toml``.
+    """A scenario or a proof to run, or the protocol of a scenario to trace.
 
+    ``scenario`` is a name, or a path below ``root`` that ends in ``.toml``.
     A proof's ``parameters`` and ``rules`` override the scenario's. With ``unbounded``, numbers that a parameter bounds
     have no bound (``highwater prove --epochs unbounded``).
     """
@@ -88,6 +92,20 @@ class GateEntry:
         return scenario_files.find(self.scenario)
 
 
+def protocols_of(entries: Iterable[GateEntry]) -> list[GateEntry]:
+    """The entry of each protocol that has one of these scenarios."""
+    found: dict[str, GateEntry] = {}
+    for entry in entries:
+        with suppress(InputError):  # running the scenario reports it
+            definition = entry.found().definition
+            own = definition.file and definition.file.resolve()
+            root = entry.root.resolve()
+            name = str(own.relative_to(root)) if own and own.is_relative_to(root) else definition.name
+            if name not in found or not definition.procedure:
+                found[name] = GateEntry(PROTOCOL, name, entry.scenario, entry.root)
+    return list(found.values())
+
+
 def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
     """A line for each protocol that has rules which are on in no profile and in no entry."""
     protocols: dict[str, type[Protocol]] = {}
@@ -114,10 +132,12 @@ Facts = dict[str, Any]
 its numbers of states and levels, and the model's fingerprint. If all properties hold and all states were explored, it
 also has the other counts of the search; if not, the depth of each violated property. ``reachable`` has the depth of
 each reached goal. A proof has its verdict, the model's fingerprint, and the actions that do not preserve each
-property."""
+property. A protocol has the digests of its widest models."""
 
-TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
-"""The keys whose value is a table. The keys of a table are names of properties, actions or bounds."""
+EXPRESSIONS = "expressions"
+TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties", EXPRESSIONS)
+"""The keys whose value is a table. The keys of a table are names of properties, actions or bounds; those of
+EXPRESSIONS are parts of a protocol."""
 NUMBERS = (
     "distinct_states",
     "depth",
@@ -168,7 +188,9 @@ def run(
         asked = entry.kind, entry.unbounded, kept.asked_of(request, SearchOptions(workers=1))
         if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
             return known
-        if entry.kind == PROOF:
+        if entry.kind == PROTOCOL:
+            ran.facts = _widest(entry)
+        elif entry.kind == PROOF:
             _proof(entry, ran, limit_seconds)
         else:
             _scenario(entry, ran, limit_seconds, memory_bytes, Reuse.NEVER if identity is None else reuse)
@@ -187,9 +209,15 @@ def run(
 def fingerprint(entry: GateEntry) -> str | None:
     """The fingerprint of an entry's model; None if it cannot be traced. Running the entry reports the reason."""
     try:
-        return _graph(entry)[1]
+        return str(_widest(entry)["graph"]) if entry.kind == PROTOCOL else _graph(entry)[1]
     except Exception:
         return None
+
+
+def _widest(entry: GateEntry) -> Facts:
+    found = digests(entry.found().definition)
+    graph = hashlib.sha256(json.dumps(sorted(found.values())).encode()).hexdigest()[:20]
+    return {"verdict": "traced", "graph": graph, EXPRESSIONS: found}
 
 
 def _graph(entry: GateEntry) -> tuple[Model, str]:

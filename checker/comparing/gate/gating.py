@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from highwater.checker.base.problems import InputError, Status
-from highwater.checker.comparing.gate import comparison, sources
-from highwater.checker.comparing.gate.baseline import Baseline
+from highwater.checker.comparing.gate import comparison
+from highwater.checker.comparing.gate.baseline import Baseline, sort_key
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, rules_on_nowhere
-from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import states as models
 from highwater.checker.comparing.models.differences import Comparison
 from highwater.checker.comparing.models.revisions import (
     Image,
     RestoredModel,
-    Revision,
     UnknownImageError,
     checked_out,
     last_change,
 )
-from highwater.checker.comparing.models.texts import TextChange
 from highwater.checker.runner.kept import Reuse
 from highwater.checker.scenarios.model_key import KEPT, engine_key
 from highwater.checker.scenarios.search import EngineError
@@ -39,8 +35,8 @@ _PROOF_COST = 5_000_000
 class Options:
     """How a gate runs. ``budget`` is in seconds (None: no limit). At most ``explain`` scenarios are explained.
 
-    With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` decides whether the facts of
-    unchanged entries are taken from an earlier gate.
+    With ``strict``, a change of a protocol that no scenario detects fails the gate. ``reuse`` decides whether the facts
+    of unchanged entries are taken from an earlier gate.
     """
 
     names: tuple[str, ...] = ()
@@ -58,8 +54,7 @@ class Gate:
     """The result of a gate.
 
     If ``revisions`` is True, the entries are compared with the git revision ``against`` instead of the baseline.
-    Otherwise ``against`` is the revision that explains differences from the baseline. ``source_unknown`` is the
-    reason why source changes are unknown, or "".
+    Otherwise ``against`` is the revision that explains differences from the baseline.
     """
 
     baseline: Baseline
@@ -69,9 +64,7 @@ class Gate:
     against: str | None = None
     revisions: bool = False
     explained: list[Comparison] = field(default_factory=list)
-    texts: list[TextChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    source_unknown: str = ""
     interrupted: bool = False
 
     @property
@@ -90,22 +83,15 @@ class Gate:
         return Status.VIOLATED if self.strict and self.unseen else Status.OK
 
     @property
-    def equivalent(self) -> set[str]:
-        """The names of the scenarios whose expressions changed, but provably have the same values in every state."""
-        return {found.scenario for found in self.explained if found.equivalent}
-
-    @property
     def unseen(self) -> list[str]:
-        """The source changes that no scenario detects, as text. A strict gate fails if there is one.
+        """The protocols and scenarios with other expressions, if no fact differs. A strict gate fails if there are any.
 
-        If no source change has the effect UNREACHED, DIFFERENT or UNKNOWN, the names of the scenarios with the effect
-        UNREACHED follow. ``source_unknown`` comes last, if it is not empty.
+        If protocols differ, their scenarios are left out.
         """
-        found = [str(text) for text in self.texts if text.effect in sources.STRICT]
-        if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
-            effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
-            found += [name for name, effect in effects.items() if effect is Effect.UNREACHED]
-        return found + [self.source_unknown] * bool(self.source_unknown)
+        protocols = [v.entry.name for v in self.verdicts if v.state is EntryState.CHANGED]
+        if sum(not v.passes for v in self.verdicts) > len(protocols):
+            return []
+        return protocols or [v.entry.name for v in self.verdicts if v.passes and v.graph_changed]
 
     def count(self, state: EntryState) -> int:
         """The number of entries in this state."""
@@ -113,7 +99,7 @@ class Gate:
 
     def sort(self) -> None:
         """Sort the verdicts by kind and name."""
-        self.verdicts.sort(key=lambda v: (v.entry.kind == PROOF, v.entry.name))
+        self.verdicts.sort(key=lambda v: sort_key(v.entry.key))
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
@@ -141,7 +127,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
         if verdict.entry.key in old_names:
             verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
             verdict.state = EntryState.RENAMED if verdict.state is EntryState.SAME else verdict.state
-    _explain_by_history(gate, here_now, old_names, options)
+    _explain_by_history(gate, old_names, options)
     gate.sort()
     return gate
 
@@ -153,8 +139,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
     """
     gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
-    if any(e.kind == PROOF for e in entries):
-        gate.notes.append("proofs are not compared between revisions")
+    gate.notes.append("only scenarios are compared between revisions, not proofs and widest models")
     entries = [e for e in entries if e.kind == SCENARIO]
     gate.notes += rules_on_nowhere(entries)
     with checked_out(revision, baseline.root) as old:
@@ -192,7 +177,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
             _run(gate, [e for e in touched if e.key in before], before, options)
         except comparison.GateInterrupted:
             gate.interrupted = True
-        _explain(gate, old, images, {}, options)
+        _explain(gate, images, options)
     gate.sort()
     return gate
 
@@ -208,8 +193,7 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
     entries = sorted(
         baseline.select.entries(baseline.root), key=lambda e: -_cost(baseline.facts.get(e.key, {}), e)
     )
-    source = sources.digest(baseline.root, sources.own_folders(entries, baseline.root))
-    new = Baseline(baseline.path, baseline.select, engine_key(), source=source)
+    new = Baseline(baseline.path, baseline.select, engine_key())
     gate = Gate(baseline)
     try:
         jobs = [(entry, None) for entry in entries]
@@ -317,53 +301,34 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 # --- explaining -------------------------------------------------------------------------------------
 
 
-def _explain_by_history(
-    gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
-) -> None:
-    """Explain differences and source changes: compare with the revision that last changed the baseline.
-
-    ``entries`` are all entries of the baseline, because the fingerprint of the source covers all their protocols.
-    """
-    if gate.interrupted:
-        return
+def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Options) -> None:
+    """Explain differences: compare with the revision that last changed the baseline."""
     baseline, wanted = gate.baseline, _to_explain(gate, options)
-    folders = sources.own_folders(entries, baseline.root)
-    other_source = baseline.source != sources.digest(baseline.root, folders)
-    if not wanted and not other_source:
+    if gate.interrupted or not wanted:
         return
     commit = last_change(baseline.path)
     if commit is None:
-        if wanted or baseline.source:
-            gate.notes.append("git does not know the baseline: no revision explains the difference")
-        if other_source and baseline.source:
-            gate.source_unknown = "the source is not that of the baseline, and git has no revision to compare"
+        gate.notes.append("git does not know the baseline: no revision explains the difference")
         return
-    with ExitStack() as stack:
-        try:
-            old = stack.enter_context(checked_out(commit, baseline.root))
+    try:
+        with checked_out(commit, baseline.root) as old:
             asked = [v.entry.asked(old_names.get(v.entry.key)) for v in wanted]
             images = dict(zip([v.entry.key for v in wanted], old.images(asked), strict=True))
-        except InputError as wrong:
-            gate.notes.append(f"the difference cannot be explained: {wrong}")
-            gate.source_unknown = f"the source is not that of the baseline; {wrong}" * other_source
-            return
-        gate.against = commit[:12]
-        if baseline.source not in (None, sources.digest(old.root, folders)):
-            gate.source_unknown = (
-                f"{commit[:12]}, which last changed the baseline, has another source than the baseline was "
-                "written with (a shallow clone?); compare with --against"
+    except InputError as wrong:
+        gate.notes.append(f"the difference cannot be explained: {wrong}")
+        return
+    gate.against = commit[:12]
+    for verdict in wanted:
+        found = images[verdict.entry.key]
+        if "error" in found:
+            gate.notes.append(f"{verdict.entry.name}: not explained: in {commit[:12]}: {found['error']}")
+        elif verdict.before and _print_of(found) != verdict.before.get(GRAPH):
+            gate.notes.append(
+                f"{verdict.entry.name}: {commit[:12]}, which last changed the baseline, has another model "
+                "than the baseline was written with (a shallow clone?); compare with --against"
             )
-        for verdict in wanted:
-            found = images[verdict.entry.key]
-            if "error" in found:
-                gate.notes.append(f"{verdict.entry.name}: not explained: in {commit[:12]}: {found['error']}")
-            elif verdict.before and _print_of(found) != verdict.before.get(GRAPH):
-                gate.notes.append(
-                    f"{verdict.entry.name}: {commit[:12]}, which last changed the baseline, has another model "
-                    "than the baseline was written with (a shallow clone?); compare with --against"
-                )
-                del images[verdict.entry.key]
-        _explain(gate, old, images, old_names, options)
+            del images[verdict.entry.key]
+    _explain(gate, images, options)
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
@@ -379,13 +344,7 @@ def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
     return wanted[: options.explain]
 
 
-def _explain(
-    gate: Gate,
-    old: Revision,
-    images: Mapping[Key, Image],
-    old_names: Mapping[Key, str],
-    options: Options,
-) -> None:
+def _explain(gate: Gate, images: Mapping[Key, Image], options: Options) -> None:
     for verdict in _to_explain(gate, options):
         image = images.get(verdict.entry.key)
         if image is None or "error" in image:
@@ -398,15 +357,6 @@ def _explain(
             return
         except (EngineError, LanguageError, UnknownImageError) as wrong:
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
-    if gate.interrupted:
-        return
-    try:
-        changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
-        gate.texts = changes.judge(gate.equivalent, old_names)
-    except InputError as wrong:
-        gate.source_unknown = f"changes of the source are unknown: {wrong}"
-    except KeyboardInterrupt:
-        gate.interrupted = True
 
 
 def _print_of(image: Image) -> str | None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.gating import Gate
-from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import differences
-from highwater.checker.comparing.models.texts import TextChange
 from highwater.checker.report import counterexample
 from highwater.checker.report.page.run import ShownRun, of_example
 from highwater.checker.scenarios.model_key import engine_key
@@ -31,19 +28,16 @@ def summary(gate: Gate) -> str:
     return f"{len(gate.verdicts)} {what}: {', '.join(counts) or nothing}"
 
 
-def source_summary(gate: Gate) -> Iterator[str]:
-    """Lines about changes of the source: their number by effect, and the reason why a strict gate fails."""
-    counts = Counter(text.effect for text in gate.texts)
-    said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
-    if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
-        compared = f"{len(gate.explained)} of the scenarios with other expressions do the same in every state"
-        said.append(f"{compared}, the others were not compared (--explain)")
-    if gate.source_unknown:
-        said.append(gate.source_unknown)
-    if said:
-        yield f"source: {'; '.join(said)}"
-    if gate.strict and gate.unseen:
-        yield "--strict: no scenario sees the difference: add one that does, or accept it by `highwater gate --update`"
+def unseen_lines(gate: Gate) -> Iterator[str]:
+    """Lines about changes that no fact shows, with the reason why a strict gate fails."""
+    if not gate.unseen:
+        return
+    yield f"other expressions, but the same facts in every scenario: {', '.join(gate.unseen)}"
+    for found in gate.explained:
+        if cases := sum(a.gained + a.lost + a.otherwise for a in found.actions):
+            yield f"{found.scenario} has other steps in {cases:,} cases; its counts are equal all the same"
+    if gate.strict:
+        yield "--strict: no fact shows the change: add a scenario that does, or accept it by `highwater gate --update`"
 
 
 def lines(gate: Gate) -> Iterator[str]:
@@ -55,15 +49,14 @@ def lines(gate: Gate) -> Iterator[str]:
     if gate.unlisted:
         yield f"selected, but not in the baseline (--update adds them): {', '.join(gate.unlisted)}"
     yield from gate.notes
-    yield from source_summary(gate)
+    yield from unseen_lines(gate)
     if gate.verdicts:
         yield summary(gate)
 
 
 def last_lines(gate: Gate) -> Iterator[str]:
-    """The last lines of the report: undetected changes of the source, and the summary."""
-    if gate.unseen:
-        yield from source_summary(gate)
+    """The last lines of the report: changes that no fact shows, and the summary."""
+    yield from unseen_lines(gate)
     yield summary(gate)
 
 
@@ -98,17 +91,7 @@ def _why(gate: Gate) -> Iterator[str]:
         yield ""
         yield f"{found.scenario}, compared with {gate.against}:"
         yield from (f"  {line}" for line in differences.lines(found))
-    if gate.texts:
-        yield ""
-        yield f"source that differs from {gate.against}:"
-        for effect in Effect:
-            own = [text for text in gate.texts if text.effect == effect]
-            yield from (f"  {effect}:" for _ in own[:1])
-            for text in own:
-                yield f"    {text}"
-                if text.meaning and text.kind == "changed":
-                    yield f"      {text.meaning}"
-    if gate.explained or gate.texts:
+    if gate.explained:
         yield ""
 
 
@@ -121,8 +104,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "entries": [_entry(v) for v in gate.verdicts],
         "unlisted": gate.unlisted,
         "explained": [_comparison(c) for c in gate.explained],
-        "texts": [_text(text) for text in gate.texts],
-        "source_unknown": gate.source_unknown,
+        "unseen": gate.unseen,
         "strict": gate.strict,
         "notes": gate.notes,
         "engine": engine_key(),
@@ -141,19 +123,6 @@ def _entry(verdict: EntryVerdict) -> dict[str, Any]:
         "differences": [vars(difference) for difference in verdict.differences],
         "facts": verdict.ran.facts,
         "note": verdict.note,
-    }
-
-
-def _text(text: TextChange) -> dict[str, Any]:
-    return {
-        "file": text.file,
-        "name": text.name,
-        "kind": text.kind,
-        "line": text.line,
-        "meaning": text.meaning,
-        "effect": text.effect,
-        "lines": list(text.unused),
-        "lines_before": list(text.unused_before),
     }
 
 

@@ -6,16 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import z3
-
 from highwater.checker.comparing.models.revisions import RestoredModel
-from highwater.checker.engines.solver.difference import changes, nearest_state
-from highwater.checker.engines.solver.terms import Limits, Numbers, Translator, interrupts_held
+from highwater.checker.engines.solver.difference import changes
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
-from highwater.model.language import graph
-from highwater.model.language.graph import Node
-from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
 
@@ -78,14 +72,6 @@ class Comparison:
     lost_states: int = 0
     to_new: ShownRun | None = None
     to_lost: ShownRun | None = None
-
-    @property
-    def equivalent(self) -> bool:
-        """True if every changed expression provably has the same value as before in every state."""
-        others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
-        same_states = self.whole and not (self.new_states or self.lost_states)
-        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
-        return self.same_graph or (same_states and same_steps and not others)
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -288,80 +274,3 @@ class Expressions:
             elif self.comparable and before[name] != key:
                 self.found.properties.append(f"{name} has another condition")
         self.found.properties += [f"{name} is gone" for name in gone.values()]
-
-
-Pairs = Sequence[tuple[Instance | None, Instance | None]]
-"""The instances of an action before and now, paired by the values of their parameters."""
-
-
-def instances_of_both(
-    before: list[Instance], after: list[Instance]
-) -> list[tuple[Instance | None, Instance | None]]:
-    """The instances of an action in both revisions, paired by the values of their parameters."""
-    old = {_values(i): i for i in before}
-    new = {_values(i): i for i in after}
-    return [(old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
-
-
-def _values(instance: Instance) -> str:
-    return repr([list(v) if isinstance(v, tuple) else v for v in instance.parameters.values()])
-
-
-def questions_of_both(
-    a: Instance | None, b: Instance | None, inputs: Sequence[Node]
-) -> tuple[Node, Node, Node]:
-    """Three conditions on a state: the step is enabled only now; only before; in both, but leads to different states.
-
-    ``a`` is the instance in the former revision and ``b`` in the present one; None if it does not exist there.
-    """
-    before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
-    both = graph.and_(before, after)
-    return (
-        graph.and_(after, graph.not_(before)),
-        graph.and_(before, graph.not_(after)),
-        graph.FALSE if a is None or b is None else graph.and_(both, _leads_elsewhere(a, b, inputs)),
-    )
-
-
-def _leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
-    """The condition that the steps of two instances from one state lead to different states."""
-    return graph.any_(
-        graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
-        for leaf in sorted({*a.writes, *b.writes})
-    )
-
-
-SECONDS = 20.0
-"""The seconds that the solver has for one action."""
-
-
-@interrupts_held()
-def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
-    """A state in which the two instances of a pair differ, and which satisfies the invariants of ``model``.
-
-    The state is within the types, but may be unreachable; its values are near those of the first initial state.
-    Returns the state, the index of the pair, and the index of the true condition of ``questions_of_both``. None if
-    there is no such state. Raises Stopped if the solver gives up.
-    """
-    limits = limits or Limits(SECONDS)
-    numbers = Numbers()
-    state = [numbers.variable(leaf.path, leaf) for leaf in model.leaves]
-    translate = Translator(numbers, state)
-    solver = z3.Solver()
-    for term, leaf in zip(state, model.leaves, strict=True):
-        solver.add(numbers.in_type(term, leaf))
-    solver.add([translate(p.node) for p in model.properties])
-    asked = [
-        (number, which, translate(node))
-        for number, (a, b) in enumerate(pairs)
-        for which, node in enumerate(questions_of_both(a, b, model.inputs))
-    ]
-    solver.add(z3.Or([term for _, _, term in asked]))
-    if not limits.check(solver):
-        return None
-    found = tuple(nearest_state(solver, limits, numbers, state, model.leaves, model.first_initial))
-    solution = solver.model()
-    for number, which, term in asked:
-        if z3.is_true(solution.eval(term, model_completion=True)):
-            return found, number, which
-    raise AssertionError("a state was found in which nothing differs: the terms are not the graph's")

@@ -4,25 +4,16 @@
 ``parameters`` and ``rules`` override the scenario's, and ``proof`` true adds the helpers of a proof. It writes one line
 of JSON for each request. ROOT comes first on ``sys.path``, so the Highwater in ROOT is imported. The program runs in a
 process of its own, and depends on little that revisions may change.
-
-``python -I -c SOURCE ROOT PIECES`` instead writes the pieces of code that no request executes. PIECES is a file with
-the pieces by file, each as a list: line, column, last line, last column, and true for a statement, false for an
-expression.
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
 import json
-import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 
@@ -153,53 +144,6 @@ def type_image(type_: Any) -> Any:
     raise TypeError(f"the type {type_} is not known")
 
 
-class Noted:
-    """The pieces of code, by file, that have not been executed yet (``left``).
-
-    When modules are loaded, they are instrumented to record execution.
-    """
-
-    def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
-        self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
-        self.wanted = {file: set(own) for file, own in self.left.items()}
-        builtins._highwater_noted = lambda file, piece: self.left[file].discard(piece)  # type: ignore[attr-defined]
-        read = SourceFileLoader.get_code
-
-        def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
-            file = os.path.realpath(loader.path)
-            if file not in self.wanted:
-                return read(loader, name)
-            tree = self.visited(ast.parse(loader.get_data(loader.path)), file)
-            return compile(ast.fix_missing_locations(tree), loader.path, "exec", dont_inherit=True)
-
-        SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
-
-    def visited(self, tree: ast.Module, file: str) -> ast.Module:
-        """The instrumented module: executing a piece removes it from ``left``."""
-        wanted = self.wanted[file]
-
-        class Visitor(ast.NodeTransformer):
-            def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
-                self.generic_visit(node)
-                if not isinstance(node, (ast.stmt, ast.expr)):
-                    return node
-                piece = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-                piece = (*piece, isinstance(node, ast.stmt))  # type: ignore[assignment]
-                if piece not in wanted or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-                    return node
-                note = ast.parse(f"_highwater_noted({file!r}, {piece!r})", mode="eval").body
-                for inner in ast.walk(note):
-                    ast.copy_location(inner, node)
-                if isinstance(node, ast.stmt):
-                    return [ast.copy_location(ast.Expr(note), node), node]
-                both = ast.copy_location(ast.Tuple([note, node], ast.Load()), node)
-                last = ast.copy_location(ast.Constant(1), node)
-                return ast.copy_location(ast.Subscript(both, last, ast.Load()), node)
-
-        Visitor().generic_visit(tree)
-        return tree
-
-
 def _module(parts: str, *names: str) -> Any:
     """The first of the modules ``names`` of ``checker`` that the revision has: module names differ by revision."""
     for name in names:
@@ -209,10 +153,9 @@ def _module(parts: str, *names: str) -> Any:
     raise ModuleNotFoundError(f"checker has none of {', '.join(names)}")
 
 
-def main(root: str, pieces: str | None = None) -> None:
-    """Write an image or an error for each request on standard input, or the pieces that no request executes."""
+def main(root: str) -> None:
+    """Write an image or an error for each request on standard input."""
     sys.path.insert(0, root)
-    noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
     # In older revisions, ``model`` and ``checker`` were top-level packages.
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
@@ -231,12 +174,7 @@ def main(root: str, pieces: str | None = None) -> None:
             found = image(asked.model(), asked)
         except Exception as wrong:
             found = {"error": f"{type(wrong).__name__}: {wrong}"}
-        if noted is None:
-            print(json.dumps(found), flush=True)
-        elif not any(noted.left.values()):
-            break
-    if noted is not None:
-        print(json.dumps({file: sorted(own) for file, own in noted.left.items()}))
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pkgutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing import models
-from highwater.checker.comparing.models.texts import CodePiece
 from highwater.model.language import graph, types
 from highwater.model.language.graph import Node, made_of
 from highwater.model.language.liveness import Case, FairGroup, Kind, Liveness, TracedLiveness
@@ -53,39 +50,12 @@ class Revision:
         """The directory in the revision that corresponds to the baseline's root."""
         return self.directory / self.prefix
 
-    @classmethod
-    def present(cls, root: Path) -> Revision:
-        """The working tree as a revision."""
-        return cls("now", "", Path(highwater.__file__).parents[1], root.absolute())
-
     def images(self, asked: Sequence[Asked]) -> list[Image]:
         """For each request, the image of its model in this revision, or ``{"error": …}``."""
-        lines = self._traced(asked) if asked else []
-        if len(lines) != len(asked):
-            raise InputError(f"{self.name}: its models cannot be traced: no answer")
-        return [json.loads(line) for line in lines]
-
-    def not_executed(
-        self, pieces: Mapping[str, Collection[CodePiece]], asked: Sequence[Asked]
-    ) -> dict[str, set[CodePiece]]:
-        """The pieces of code, by file, that are not executed when this revision traces the requested scenarios."""
-        if not any(pieces.values()):
-            return {}
-        with tempfile.TemporaryDirectory(prefix="highwater-gate-") as directory:
-            wanted = Path(directory, "pieces.json")
-            wanted.write_text(
-                json.dumps({os.path.realpath(self.root / f): list(own) for f, own in pieces.items()}),
-                encoding="utf-8",
-            )
-            lines = self._traced(asked, str(wanted))
-        left = json.loads(lines[-1])
-        return {f: {CodePiece(*p) for p in left[os.path.realpath(self.root / f)]} for f in pieces}
-
-    def _traced(self, asked: Sequence[Asked], *arguments: str) -> list[str]:
         source = pkgutil.get_data(models.__name__, "image.py")
         assert source is not None
         done = subprocess.run(
-            [sys.executable, "-I", "-c", source.decode(), str(self.directory), *arguments],
+            [sys.executable, "-I", "-c", source.decode(), str(self.directory)],
             input="".join(f"{json.dumps(one)}\n" for one in asked),
             capture_output=True,
             text=True,
@@ -93,10 +63,10 @@ class Revision:
             cwd=self.root,
         )
         lines = done.stdout.splitlines()
-        if done.returncode or not lines:
+        if done.returncode or len(lines) != len(asked):
             said = done.stderr.strip().splitlines()
             raise InputError(f"{self.name}: its models cannot be traced: {said[-1] if said else 'no answer'}")
-        return lines
+        return [json.loads(line) for line in lines]
 
 
 def last_change(path: Path) -> str | None:

@@ -16,16 +16,21 @@ from highwater.checker.comparing.models.differences import (
     ActionChange,
     Comparison,
     Expressions,
-    Pairs,
-    instances_of_both,
-    questions_of_both,
-    unreached,
 )
 from highwater.checker.comparing.models.revisions import Image, RestoredModel
 from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
-from highwater.checker.engines.solver.difference import changes, special, why_not
-from highwater.checker.engines.solver.terms import Stopped
+from highwater.checker.engines.solver.difference import (
+    Pair,
+    Union,
+    changes,
+    instances_of_both,
+    nearest_witness,
+    questions_of_both,
+    special,
+    why_not,
+)
+from highwater.checker.engines.solver.terms import Limits, Stopped
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
@@ -37,6 +42,8 @@ from highwater.model.language.types import Leaf
 
 _TOGETHER = 16
 """The number of instances that are evaluated together; a result takes one byte per state."""
+SECONDS = 20.0
+"""The seconds that the solver has for one action."""
 _WORDS = ("gained", "lost", "otherwise")
 Answer = tuple[str, NDArray[np.bool_], Instance | None, Instance | None]
 
@@ -94,25 +101,27 @@ class States:
             if change.same_so_far and self.found.whole:
                 self._beyond(change, pairs)
 
-    def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
+    def _beyond(self, change: ActionChange, pairs: Sequence[Pair]) -> None:
         """Search for an unreached state in which an action differs between the revisions, and add it to ``change``.
 
         If no state is found, ``change.beyond`` gets the reason: there is none, or the solver gave no answer.
         """
+        versions = self.new, self.old
+        turned = [(b, a) for a, b in pairs]
         try:
-            found = unreached(pairs, self.new)
+            found = nearest_witness(Union.of(*versions), versions, turned, Limits(SECONDS))
         except Stopped as stopped:
             change.beyond = f"the solver was stopped ({stopped.why})"
             return
         if found is None:
             change.beyond = "none"
             return
-        state, pair, question = found
-        change.unreached = special(self.new, state)
-        change.examples.append(example((self.old, self.new), _WORDS[question], state, *pairs[pair]))
+        word = "lost" if found.first is None else "gained" if found.second is None else "otherwise"
+        change.unreached = special(self.new, found.before)
+        change.examples.append(example((self.old, self.new), word, found.before, *reversed(found.pair)))
 
 
-def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
+def answers(explored: Explored, new: Model, pairs: Sequence[Pair]) -> Iterator[Answer]:
     """For each pair of instances and each kind of difference: the kind, a mask of states, and the pair.
 
     The mask has the explored states in which the pair has this difference. The kinds are those of ``_WORDS``, in

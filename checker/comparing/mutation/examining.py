@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated
 
+import numpy as np
 from msgspec import Meta, Struct, structs
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.mutation.kernels import (
-    MutantKernels,
-    MutantProgram,
-    MutantRun,
-    differing,
+from highwater.checker.comparing.mutation.searching import (
+    MutantSearch,
+    StepComparison,
+    effort_for,
+    levels_of,
     mutant_graph,
+    program_for,
+    states_of,
 )
-from highwater.checker.engines.state_graph import Layout
-from highwater.checker.scenarios.model_key import Fingerprints, engine_key
+from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.state_graph import GraphLevels, LinkProgram
+from highwater.checker.scenarios.model_key import engine_key, model_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions, SearchResult
 from highwater.model.language.interpreter import BoundError
@@ -110,17 +114,10 @@ class Examination:
 
     @cached_property
     def digest(self) -> bytes:
-        """A digest of all that a result depends on: code, kernels, properties, and expected violations."""
-        prints = Fingerprints()
-        live = [prints.liveness(self.model, p) for p in self.model.liveness]
-        checked = (self.request.properties, sorted(self.request.expected), live)
-        code = engine_key("checker/comparing/mutation")
-        return hashlib.sha256(f"{code}{self.text}{checked}".encode()).digest()
-
-    @property
-    def text(self) -> str:
-        """The LLVM text of the kernels with all mutants."""
-        return MutantKernels(self.model, Layout(self.model.leaves)).text()
+        """A digest of all that a result depends on: code, model, properties, and expected violations."""
+        checked = (self.request.properties, sorted(self.request.expected))
+        code = engine_key("checker/comparing")
+        return hashlib.sha256(f"{code}{model_key(self.model)}{checked}".encode()).digest()
 
     @property
     def mutants(self) -> dict[int, Mutant]:
@@ -133,16 +130,17 @@ class Examination:
         Returns a note if a limit ended the comparison, else None. Raises InputError if the protocol itself does not
         meet the scenario's expectations.
         """
-        with self._explored(numbers, limit_states) as (program, base, result):
+        with self._explored(numbers, limit_states) as explored:
+            base, result = explored.base, explored.result
             violated, whole = {v.property for v in result.violations}, is_finished(result)
             if not violated <= self.expected or (whole and violated != self.expected):
                 raise InputError("the protocol itself violates other properties than the scenario expects")
             counts = counts_of(result) if whole else None
             limit = _limit(max(base.distinct, self.states or 0)) if whole else limit_states
             options = replace(self.options, limit_states=limit)
-            for number, depth in self._differing(program, base, numbers):
+            for number, depth in explored.differing(self.model, numbers):
                 if depth is not None:
-                    searched = self._searched(program, number, options, counts)
+                    searched = self._searched(explored.program, number, options, counts)
                     report(number, structs.replace(searched, differs=depth))
                 else:
                     report(number, MutantResult(EQUIVALENT) if whole else MutantResult(SURVIVED, LIMIT))
@@ -154,13 +152,14 @@ class Examination:
         Returns a note if a limit ended the comparison, else None. Raises InputError if the protocol itself does not
         meet the scenario's expectations.
         """
-        with self._explored(numbers, limit_states, all_states=True) as (program, base, result):
-            if not result.complete:
+        with self._explored(numbers, limit_states, all_states=True) as explored:
+            if not explored.result.complete:
                 return "liveness properties were not checked: not all states were explored"
-            options = replace(self.options, limit_states=_limit(base.distinct))
+            program = explored.program
+            options = replace(self.options, limit_states=_limit(explored.base.distinct))
             if self._lived(program, 0, options).kind == KILLED:
                 raise InputError("liveness properties are violated, or hold, other than the scenario expects")
-            for number, depth in self._differing(program, base, numbers):
+            for number, depth in explored.differing(self.model, numbers):
                 if depth is None:
                     report(number, MutantResult(EQUIVALENT, liveness=True))
                 else:
@@ -170,50 +169,30 @@ class Examination:
     @contextmanager
     def _explored(
         self, numbers: Collection[int], limit_states: int | None, *, all_states: bool = False
-    ) -> Iterator[tuple[MutantProgram, MutantRun, SearchResult]]:
-        """Explore the unmutated protocol as ``highwater check`` does, and yield the program, the search and its result.
+    ) -> Iterator[_Explored]:
+        """Explore the unmutated protocol as ``highwater check`` does, and yield the search.
 
         With ``all_states``, the search continues after violations.
         """
-        effort = MutantProgram.effort_for((self.states or 0) * len(numbers), self.text)
-        program = MutantProgram(self.model, effort)
-        base = None
-        try:
-            program.choose(0)
-            options = replace(self.options, limit_states=limit_states, all_states=all_states)
-            base = MutantRun(program, options, self.expected, keep=True)
-            result = base.explore()
+        program = program_for(self.model, effort_for((self.states or limit_states or 0) * len(numbers)))
+        options = replace(self.options, limit_states=limit_states, all_states=all_states)
+        with closing(levels_of(GraphLevels, program, options, 0)) as base:
+            result = MutantSearch(base, self.expected).explore()
             _go_on(result)
-            program.prepare(base.distinct * len(numbers))
-            yield program, base, result
-        finally:
-            if base is not None:
-                base.close()
-            program.finish()
-
-    def _differing(
-        self, program: MutantProgram, base: MutantRun, numbers: Collection[int]
-    ) -> Iterator[tuple[int, int | None]]:
-        """Yield each mutant, and the depth of the first state with another step than the protocol's, or None."""
-        differs = differing(program, base.all_states, sorted(numbers))
-        for number in sorted(numbers, key=lambda n: (n in differs, n)):
-            yield number, base.depth_of(differs[number]) if number in differs else None
+            yield _Explored(program, base, result)
 
     def _searched(
-        self, program: MutantProgram, number: int, options: SearchOptions, counts: dict[str, int] | None
+        self, program: LinkProgram, number: int, options: SearchOptions, counts: dict[str, int] | None
     ) -> MutantResult:
         """Search a mutant and return its result.
 
         ``counts`` are the protocol's counts; None if the protocol's own search reached the limit.
         """
-        program.choose(number)
-        run = MutantRun(program, options, self.expected)
-        try:
-            result = run.explore()
-        except BoundError as wrong:
-            return MutantResult(KILLED, LEAVES, str(wrong), len(run.levels))
-        finally:
-            run.close()
+        with closing(levels_of(NativeLevels, program, options, number)) as levels:
+            try:
+                result = MutantSearch(levels, self.expected).explore()
+            except BoundError as wrong:
+                return MutantResult(KILLED, LEAVES, str(wrong), len(levels.levels))
         _go_on(result)
         depths = {v.property: v.depth for v in result.violations}
         if new := [(depth, name) for name, depth in depths.items() if name not in self.expected]:
@@ -234,7 +213,7 @@ class Examination:
             return MutantResult(SURVIVED, SAME_COUNTS)
         return _noticed(other, counts[other], own[other])
 
-    def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
+    def _lived(self, program: LinkProgram, number: int, options: SearchOptions) -> MutantResult:
         """Check the liveness properties of a mutant.
 
         The result is SURVIVED if no property detects the mutant, or if its graph is incomplete.
@@ -259,6 +238,29 @@ class Examination:
         if missed := sorted(expected & {p.name for p in self.model.liveness} - depths.keys()):
             return MutantResult(KILLED, HOLDS, ", ".join(missed), liveness=True)
         return survived
+
+
+@dataclass(frozen=True)
+class _Explored:
+    """The search of the unmutated protocol; ``base`` has its states."""
+
+    program: LinkProgram
+    base: GraphLevels
+    result: SearchResult
+
+    def differing(self, model: MutatedModel, numbers: Collection[int]) -> list[tuple[int, int | None]]:
+        """Each mutant, with the depth of the first state with another step than the protocol's, or None.
+
+        The mutants that have no such state come first.
+        """
+        states, sizes = states_of(self.base), np.cumsum(self.base.sizes)
+        comparison = StepComparison(self.program, states, effort_for(len(states) * len(numbers)))
+        found: list[tuple[int, int | None]] = []
+        for number in sorted(numbers):
+            first = comparison.first(model, number)
+            depth = None if first is None else int(np.searchsorted(sizes, first, side="right")) + 1
+            found.append((number, depth))
+        return sorted(found, key=lambda one: one[1] is not None)
 
 
 def _limit(states: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 
-from highwater.checker.base.files import checksum, of_descriptor
+from highwater.checker.base.files import checksum
 from highwater.checker.engines.state_graph import Words
 
 Array = np.ndarray[Any, Any]
@@ -77,12 +77,6 @@ class DataFile:
     def read(self, array: Array, offset: int) -> None:
         """Fill an array with the file's content at an offset in bytes."""
         _read(self._file.fileno(), array, offset)
-
-    def matches(self) -> bool:
-        """True if the file has the expected size and checksum."""
-        if os.fstat(self._file.fileno()).st_size != self.size:
-            return False
-        return of_descriptor(self._file.fileno()) == (self.size, self.checksum)
 
     def sync(self) -> None:
         """Wait until the whole content is on the disk."""

@@ -17,14 +17,14 @@ from contextlib import closing
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst, Totals
-from highwater.checker.engines.native.checkpoint import Checkpointer
+from highwater.checker.engines.native.checkpoint import Checkpoint
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Level, Part, not_written
 from highwater.checker.engines.native.search_state import SearchState
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.text.runtime import BATCH
-from highwater.checker.engines.native.worker import OUTPUT, Pause, TableFullError, Worker
+from highwater.checker.engines.native.worker import OUTPUT, TableFullError, Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import (
     DEADLOCK,
@@ -65,21 +65,23 @@ class NativeLevels(SearchState):
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
         self.lock = threading.Lock()  # guards data that several workers write
-        self.lost = False  # True if a found state is in no level; then no checkpoint may be written
+        self.lost = (
+            False  # True if a found state is in no level: the level is incomplete, although it is expanded
+        )
         self.trouble: str | None = None
-        self.pause: Pause | None = None
+        self.pause = False  # True if the table is full, or holds enough candidates for a look-up on disk
         self.pool: ThreadPoolExecutor | None = None
-        self.checkpointer: Checkpointer | None = None
+        self.checkpoint: Checkpoint | None = None
         if options.checkpoint is not None:
-            self.checkpointer = Checkpointer(self, options.checkpoint)
-            self.new_file = self.checkpointer.new_file
+            self.checkpoint = Checkpoint(self, options.checkpoint)
+            self.new_file = self.checkpoint.new_file
 
     def close(self) -> None:
         """Free memory, files and threads, and end a compilation that will not pay off."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
-        for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpointer):
+        for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpoint):
             if held is not None:
                 held.close()
 
@@ -91,13 +93,12 @@ class NativeLevels(SearchState):
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level; or restore a checkpoint, and finish expanding the last level but one."""
+        """Find the first level, or restore the levels of a checkpoint."""
         self.search = search
-        if self.checkpointer is not None and self.checkpointer.restore():
+        if self.checkpoint is not None and self.options.resume:
+            self.checkpoint.restore()
             search.seconds_before = self.seconds
-            if len(self.levels) > 1:
-                self._check_limits()
-                self._finish_level()
+            self._check_limits()
             return
         self._first_level()
         self._save()
@@ -110,12 +111,7 @@ class NativeLevels(SearchState):
         self.items = deque(self.levels[-2].parts(self.count))
         self._finish_level()
         self._check_limits()
-        if self.checkpointer is not None and self.checkpointer.due and not search.stop:
-            self._save()
-
-    def finish(self) -> None:
-        """Write the final checkpoint, if the options request one. A failure is only reported: the search is over."""
-        self._save(over=True)
+        self._save()
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the search so far."""
@@ -172,20 +168,18 @@ class NativeLevels(SearchState):
             self._hand_over(worker, level)
 
     def _finish_level(self) -> None:
-        """Expand the unexpanded parts of a level. The workers pause when the table is full or a checkpoint is due."""
+        """Expand the unexpanded parts of a level. The workers pause when the table is full."""
         level, following = self.levels[-2:]
         self.expanded = level.size - sum(end - start for _, start, end in self.items)
         while not self.search.stop:
-            self.pause = None
+            self.pause = False
             self._expand_items(level, following)
             self._note_expanded(len(self.levels) - 2)
             self._resolve(level, following)
             if not self.items:
                 break
-            if self.pause is Pause.FULL and self.delayed is None:
+            if self.pause and self.delayed is None:
                 self._go_to_disk(level)
-            elif self.pause is Pause.DUE and not self.search.stop:
-                self._save()
         if not self.items:
             self._release(level)
 
@@ -222,7 +216,7 @@ class NativeLevels(SearchState):
         """Expand parts of a level in one worker, until no part is left, or the search pauses or stops."""
         try:
             try:
-                while self.search.stop is None and self.pause is None:
+                while self.search.stop is None and not self.pause:
                     try:
                         part = self.items.popleft()
                     except IndexError:
@@ -242,13 +236,13 @@ class NativeLevels(SearchState):
         start = first
         try:
             states = self.states.get(chunk.states)
-            while start < end and self.search.stop is None and self.pause is None:
+            while start < end and self.search.stop is None and not self.pause:
                 start = self._expand(worker, states, start, end, chunk.base)
                 if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
                     self._put_away(worker, following)
         except TableFullError:
             if self.on_disk:
-                self.pause = Pause.FULL
+                self.pause = True
             else:
                 self.search.end(MEMORY)
         finally:
@@ -307,8 +301,8 @@ class NativeLevels(SearchState):
     def _check_limits(self) -> None:
         """Stop the search at a limit, or pause the workers.
 
-        The workers pause if a checkpoint is due. With visited states on disk, they also pause if the batch has more
-        candidates than the limit of states leaves room for, and enough for a pass over the disk.
+        With visited states on disk, the workers pause if the batch has more candidates than the limit of states leaves
+        room for, and enough for a pass over the disk.
         """
         if not self.search.check_limits(self.distinct):
             limit = self.options.limit_states
@@ -317,18 +311,14 @@ class NativeLevels(SearchState):
                 and limit is not None
                 and self.delayed.too_many(limit - self.distinct)
             ):
-                self.pause = Pause.FULL
-        if self.checkpointer is not None and self.checkpointer.due:
-            self.pause = self.pause or Pause.DUE
+                self.pause = True
 
     # --- disk and checkpoints ---------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
         """Continue with the visited states on disk, because the table is full. ``level`` is being expanded."""
         try:
-            self.use_disk()
-            assert self.delayed is not None
-            self.delayed.begin(level.size - self.expanded)
+            self.use_disk().begin(level.size - self.expanded)
         except OSError as wrong:
             if self.delayed is not None:  # the table still holds the states found so far
                 self.delayed.close()
@@ -348,13 +338,19 @@ class NativeLevels(SearchState):
             self._fail(wrong)
         self._check_limits()
 
-    def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. A failure stops the search, unless the search is ``over``."""
-        if self.checkpointer is None or self.lost:
+    def _save(self) -> None:
+        """Write the last level to the checkpoint, if it is complete and the next write is due or the search is over.
+
+        A failure stops the search. If the search is over, the failure is only reported.
+        """
+        if self.checkpoint is None or self.lost or self.items:
+            return
+        over = self.search.stop or not self.levels[-1].size
+        if not (over or self.checkpoint.due):
             return
         self.seconds = self.search.seconds
         try:
-            self.checkpointer.save()
+            self.checkpoint.save()
         except OSError as wrong:
             if over:
                 self.trouble = not_written(wrong, self.options.spill_directory)

@@ -62,18 +62,19 @@ class SearchState:
     def _unnamed_file(self, _: str) -> DataFile:
         return DataFile.unnamed(self.options.spill_directory)
 
-    def use_disk(self) -> None:
+    def use_disk(self) -> Delayed:
         """Create the visited set on disk, still empty, and find duplicates there from now on.
 
         Raises EngineError if memory is too small.
         """
         directory = self.options.spill_directory
-        if self.table.most < sum(worker.capacity for worker in self.workers):
+        if not self.on_disk or self.table.most < sum(worker.capacity for worker in self.workers):
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
         self.delayed = Delayed(self.program, self.table, self.new_file, directory, self.count)
         for worker in self.workers:
             worker.collect()
         self.states.bounded = self.predecessors.bounded = True
+        return self.delayed
 
     # --- counts -----------------------------------------------------------------------------------
 

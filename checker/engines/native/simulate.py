@@ -1,5 +1,7 @@
 """Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
+A walk starts in an initial state. In each state it takes one of the enabled steps that are not pruned at a bound, all
+with equal probability. It ends after ``depth`` states, in a state without such a step, or at a violation.
 A walk depends only on the seed and the walk's number, not on the machine or the number of workers. The workers share
 the walks of a round, and the simulation ends only after a whole round, so results are reproducible. Only a time limit
 or Ctrl-C makes the number of rounds depend on the machine.
@@ -15,13 +17,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from highwater.checker.base.problems import interruption
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.initial import initial_words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.worker import Worker
-from highwater.checker.engines.simulation import SimulationOptions, SimulationResult, in_rounds
 from highwater.checker.engines.state_graph import Words
-from highwater.checker.scenarios.search import DEADLOCK, ProgressCallback, ViolatingRun
+from highwater.checker.scenarios.search import (
+    DEADLOCK,
+    Progress,
+    ProgressCallback,
+    SimulationOptions,
+    SimulationResult,
+    ViolatingRun,
+)
 from highwater.model.language.model import Model
 
 _ROUND = 1024
@@ -55,17 +64,29 @@ def simulate(
     workers = [program.worker() for _ in range(count)]
     result.actions = dict.fromkeys((a.name for a in model.actions), 0)
     initial: Words = initial_words(model, program.layout)
-    with ThreadPoolExecutor(count) as pool:
 
-        def take(numbers: range) -> None:
+    def interrupt() -> None:
+        result.stopped_by = "interrupted"
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(count) as pool, interruption(interrupt):
+        while result.walks < options.walks and result.stopped_by is None:
+            numbers = range(result.walks, min(result.walks + _ROUND, options.walks))
             parts = [numbers[i::count] for i in range(count)]
             futures = [
                 pool.submit(_share, program, worker, initial, part, options)
                 for worker, part in zip(workers, parts, strict=True)
             ]
             _add(result, model, [future.result() for future in futures])
-
-        in_rounds(result, options, _ROUND, take, progress)
+            result.walks = numbers.stop
+            result.seconds = time.perf_counter() - started
+            if result.violations:
+                result.stopped_by = result.stopped_by or "violation"
+            elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
+                result.stopped_by = result.stopped_by or "seconds"
+            if progress:
+                states, left = result.generated_states, options.walks - result.walks
+                progress(Progress(result.depth, states, states, left, 0, 0, result.seconds))
     _, result.cut, result.premises = program.totals(workers)
     return result
 

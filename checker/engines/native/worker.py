@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -145,15 +144,6 @@ class Table:
 
 OUTPUT = 1 << 16
 """A compiled function returns soon after it has found more new states than this."""
-
-
-class Pause(Enum):
-    """Why all workers pause within a level."""
-
-    FULL = auto()
-    """The table has no room, or holds enough candidates for a look-up on disk."""
-    DUE = auto()
-    """A checkpoint is due."""
 
 
 class Buffers:

@@ -6,14 +6,13 @@ fields, states have the fields of that version, and the solver compares the fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import z3
 
 from highwater.checker.base import text
-from highwater.checker.engines.solver.bounded import OpenStep, instance_number, steps
 from highwater.checker.engines.solver.terms import (
     Limits,
     Numbers,
@@ -23,15 +22,19 @@ from highwater.checker.engines.solver.terms import (
     interrupts_held,
     is_wide,
 )
+from highwater.checker.scenarios.model_key import by_action
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import BITS
+from highwater.model.language.graph import BITS, Node, substituted
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Instance, Model
+from highwater.model.language.tracing import Check
 from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
+Pair = tuple[Instance | None, Instance | None]
+"""A step in two versions, with the same parameter values; None if a version does not have it."""
 SHORT = 64
 """The longest interval of a scalar (high minus low) for ``nearest_state`` to try all its values."""
 
@@ -40,15 +43,32 @@ SHORT = 64
 class Witness:
     """A state and parameter values for which two versions differ, confirmed by the interpreter.
 
-    ``first`` and ``second`` are the states after the step in each version; None if the version cannot take the step.
-    ``sentence`` describes the step. All states are states of ``Union.whole``.
+    ``pair`` is the step in each version; None if the version does not have it. ``first`` and ``second`` are the states
+    after the step; None if the version cannot take the step. All states are states of ``Union.whole``.
     """
 
-    sentence: str
-    parameters: dict[str, Any]
+    pair: Pair
     before: Scalars
     first: Scalars | None
     second: Scalars | None
+
+    @property
+    def step(self) -> Instance:
+        """The step, in a version that has it."""
+        first, second = self.pair
+        step = first or second
+        assert step is not None
+        return step
+
+    @property
+    def sentence(self) -> str:
+        """The sentence of the step."""
+        return self.step.sentence
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameter values of the step."""
+        return self.step.parameters
 
 
 @dataclass
@@ -93,11 +113,54 @@ class Union:
             scalars[place] = value
         return tuple(scalars)
 
-    @property
-    def shared(self) -> list[tuple[int, int]]:
-        """For each scalar that both versions have, its position in the first version and in the second version."""
-        second = {place: i for i, place in enumerate(self.places[1])}
-        return [(i, second[place]) for i, place in enumerate(self.places[0]) if place in second]
+    def step(self, which: int, step: Instance) -> Instance:
+        """A step of version ``which`` on the states of ``whole``, without writes of scalars that one version lacks."""
+        places, shared = self.places[which], {*self.places[0]} & {*self.places[1]}
+        inputs = {i: self.whole.inputs[place] for i, place in enumerate(places)}
+        nodes = [graph.not_(step.leads_on), *(w.node for w in step.writes.values())]
+        stopped, *written = substituted(nodes, inputs)
+        writes = zip(step.writes.items(), written, strict=True)
+        return replace(
+            step,
+            guards=(),
+            writes={places[i]: replace(w, node=n) for (i, w), n in writes if places[i] in shared},
+            checks=(Check(0, stopped, None, "", None),),
+        )
+
+
+def instances_of_both(before: Iterable[Instance], after: Iterable[Instance]) -> list[Pair]:
+    """The instances of an action in two versions, paired by the values of their parameters."""
+    old, new = ({_values(i): i for i in own} for own in (before, after))
+    return [(old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
+
+
+def _values(instance: Instance) -> str:
+    return repr([list(v) if isinstance(v, tuple) else v for v in instance.parameters.values()])
+
+
+def questions_of_both(
+    a: Instance | None, b: Instance | None, inputs: Sequence[Node]
+) -> tuple[Node, Node, Node]:
+    """Three conditions on a state: the step is possible only in the second version; only in the first; it differs.
+
+    The third condition holds if the step is possible in both versions and leads to different states. ``a`` is the
+    instance in the first version and ``b`` in the second one; None if it does not exist there.
+    """
+    before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
+    both = graph.and_(before, after)
+    return (
+        graph.and_(after, graph.not_(before)),
+        graph.and_(before, graph.not_(after)),
+        graph.FALSE if a is None or b is None else graph.and_(both, leads_elsewhere(a, b, inputs)),
+    )
+
+
+def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
+    """The condition that the steps of two instances from one state lead to different states."""
+    return graph.any_(
+        graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
+        for leaf in sorted({*a.writes, *b.writes})
+    )
 
 
 def differences(
@@ -119,14 +182,11 @@ def differences(
     limits, found = limits or Limits(), Differences()
     started = limits.used
     try:
-        pairs = _pairs(first, second)
-        for name in dict.fromkeys(name for name, _, _ in pairs if not actions or name in actions):
-            began, witness = limits.used, None
-            for action, a, b in pairs:
-                if action == name and witness is None:
-                    with interrupts_held():
-                        witness = _compare(union, (first, second), (a, b), any_state, limits)
-            found.actions[name] = witness
+        steps = by_action(first), by_action(second)
+        for name in dict.fromkeys(name for own in steps for name in own if not actions or name in actions):
+            began = limits.used
+            pairs = instances_of_both(*(own.get(name, []) for own in steps))
+            found.actions[name] = nearest_witness(union, (first, second), pairs, limits, any_state=any_state)
             if progress:
                 progress(name, limits.used - began)
     except Stopped as stopped:
@@ -143,71 +203,50 @@ def only_in_one(first: Model, second: Model) -> list[str]:
     return list(dict.fromkeys(x.path for x in (*first.leaves, *second.leaves) if x not in shared))
 
 
-def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
-    """Corresponding steps of two versions, as (action, step in the first or None, step in the second or None).
-
-    An action's steps have open parameters if both versions allow it, else each instance is a step.
-    """
-
-    def by_key(model: Model, grouped: set[str]) -> dict[tuple[str, str], OpenStep]:
-        chosen = [s for s in steps(model, grouped=True) if s.name in grouped]
-        chosen += [s for s in steps(model, grouped=False) if s.name not in grouped]
-        return {(s.name, repr(dict(s.instance.parameters) if not s.leaves else "")): s for s in chosen}
-
-    def opened(model: Model) -> set[str]:
-        return {s.name for s in steps(model, grouped=True) if s.leaves}
-
-    def absent(model: Model) -> set[str]:
-        return {a.name for a in type(model.protocol).actions()} - {i.action.name for i in model.instances}
-
-    grouped = (opened(first) | absent(first)) & (opened(second) | absent(second))
-    left, right = by_key(first, grouped), by_key(second, grouped)
-    keys = dict.fromkeys([*left, *right])
-    return [(key[0], left.get(key), right.get(key)) for key in keys]
-
-
-def _compare(
+@interrupts_held()
+def nearest_witness(
     union: Union,
     models: tuple[Model, Model],
-    pair: tuple[OpenStep | None, OpenStep | None],
-    any_state: bool,
+    pairs: Sequence[Pair],
     limits: Limits,
+    *,
+    any_state: bool = False,
 ) -> Witness | None:
-    (first, second), (a, b) = models, pair
+    """A state near the initial one in which a pair of steps differs, and which satisfies the first model's invariants.
+
+    None if there is no such state. With ``any_state``, the state may violate the invariants. Raises Stopped if the
+    solver gives up.
+    """
     numbers, leaves = Numbers(), union.whole.leaves
-    chosen = next(s for s in (a, b) if s is not None)
     state = [numbers.variable(leaf.path, leaf) for leaf in leaves]
-    parameters = [numbers.variable(f"{leaf.path}#", leaf) for leaf in chosen.leaves]
+    translate = Translator(numbers, state)
+    asked = []
+    for pair in pairs:
+        own = [None if step is None else union.step(i, step) for i, step in enumerate(pair)]
+        node = graph.any_(questions_of_both(own[0], own[1], union.whole.inputs))
+        if node is not graph.FALSE:
+            asked.append((pair, translate(node)))
+    if not asked:
+        return None
     wide = any(is_wide(leaf.low, leaf.high) for leaf in leaves)
     solver = z3.Solver() if wide else z3.SolverFor("QF_BV")
-    for term, leaf in zip([*state, *parameters], [*leaves, *chosen.leaves], strict=True):
+    for term, leaf in zip(state, leaves, strict=True):
         solver.add(numbers.in_type(term, leaf))
     if not any_state:
-        solver.add([Translator(numbers, union.of_version(0, state))(p.node) for p in first.properties])
-    taken_a, after_a = _outcome(first, a, numbers, union.of_version(0, state), parameters)
-    taken_b, after_b = _outcome(second, b, numbers, union.of_version(1, state), parameters)
-    both = ((after_a[i], after_b[j]) for i, j in union.shared)
-    other = z3.Or([x != y for x, y in both if not x.eq(y)])
-    solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
+        of_first = Translator(numbers, union.of_version(0, state))
+        solver.add([of_first(p.node) for p in models[0].properties])
+    solver.add(z3.Or([term for _, term in asked]))
     if not limits.check(solver):
         return None
     before = tuple(nearest_state(solver, limits, numbers, state, leaves, union.whole.first_initial))
-    scalars = nearest_state(
-        solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves]
-    )
+    solution = solver.model()
+    pair = next(pair for pair, term in asked if z3.is_true(solution.eval(term, model_completion=True)))
     taken = [
-        _taken(model, step, tuple(union.of_version(i, before)), scalars)
-        for i, (model, step) in enumerate(((first, a), (second, b)))
+        _taken(model, step, tuple(union.of_version(i, before)))
+        for i, (model, step) in enumerate(zip(models, pair, strict=True))
     ]
-    if all(taken) and all(taken[0][i] == taken[1][j] for i, j in union.shared):  # type: ignore[index]
-        raise AssertionError("the versions are alike in the interpreter: the terms are not the graph's")
-    return Witness(
-        _sentence([(first, a), (second, b)], scalars),
-        chosen.parameters(scalars),
-        before,
-        union.with_version(0, before, taken[0]),
-        union.with_version(1, before, taken[1]),
-    )
+    after = [union.with_version(i, before, state) for i, state in enumerate(taken)]
+    return Witness(pair, before, after[0], after[1])
 
 
 def nearest_state(
@@ -257,41 +296,11 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     return sorted(range(leaf.low, leaf.high + 1), key=lambda v: (distance(v), v))
 
 
-def _outcome(
-    model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
-) -> tuple[Term, list[Term]]:
-    """The condition that the step is taken, and the scalars after it. A ``step`` of None is never taken."""
-    if step is None:
-        return z3.BoolVal(False), state
-    padding = [None] * (step.start - len(state))
-    translate = Translator(numbers, [*state, *padding, *parameters])
-    instance = step.instance
-    after = [
-        translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else state[i]
-        for i, leaf in enumerate(model.leaves)
-    ]
-    return translate(graph.and_(instance.leads_on, step.chosen)), after
-
-
-def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
-    for model, step in versions:
-        try:
-            if step is not None:
-                return model.instances[instance_number(model, step, scalars)].sentence
-        except LanguageError:
-            continue
-    raise AssertionError("neither version has the step: the terms are not the graph's")
-
-
-def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
-    if step is None:
+def _taken(model: Model, step: Instance | None, before: Scalars) -> Scalars | None:
+    if step is None or Interpreter(model).refusals(before, step):
         return None
-    interpreter = Interpreter(model)
     try:
-        number = instance_number(model, step, scalars)
-        if interpreter.refusals(before, model.instances[number]):
-            return None
-        return interpreter.step(before, number).state
+        return Interpreter(model).step(before, model.instances.index(step)).state
     except (BoundError, LanguageError):
         return None
 

@@ -1,14 +1,16 @@
 """The levels of a search on disk: Parquet files of states, and a manifest for each level.
 
-    run.json                the identity of the search, and the number of buckets
-    level-00012.json        the manifest of a level: written last, and renamed into place
-    level-00012/*.parquet   the states of a level: fingerprint, predecessor, instance, word_0, word_1, …
-    lock                    locked by the driver until its process ends
+    search.json                       the identity of the search, and the number of buckets
+    level-00012.json                  the manifest of a level: written last, and renamed into place
+    states/level-00012-*.parquet      the states of a level: state, _predecessor, _instance, _word_0, _word_1, …
+    transitions/level-00012-*.parquet the steps that found this level, if the search writes tables
+    lock                              locked by the driver until its process ends
 
 A level exists if its manifest does. A file that no manifest names is ignored, because a task that failed or ran twice
-left it. ``predecessor`` is the index of a state in the level before, in the order of the manifest's parts.
-``instance`` is the number of the instance of the step from the predecessor. In the first level, ``predecessor`` is
-the index of the initial state, and ``instance`` is 0.
+left it. ``state`` is the state's fingerprint. ``_predecessor`` is the index of a state in the level before, in the
+order of the manifest's parts. ``_instance`` is the number of the instance of the step from the predecessor. In the
+first level, ``_predecessor`` is the index of the initial state, and ``_instance`` is 0. If the search writes tables,
+``states`` also has the columns of ``StateTable``.
 
 The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each file
 of its level. They are checked whenever the file is opened.
@@ -32,17 +34,19 @@ import pyarrow.parquet as pq
 from highwater.checker.base.checkpoint_directory import CheckpointDirectory, remove_files
 from highwater.checker.base.files import checksum, is_file_with, sync
 from highwater.checker.engines.breadth_first import Totals
+from highwater.checker.engines.columns import STATES, TRANSITIONS, with_dictionary
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.state_graph import Words
 
-GROUP = 1 << 18
+GROUP = 1 << 17
 """The most states that are expanded together.
 
-A row group of a file is read as a whole. It has between this number and twice this number of states. Only the last row
+A row group of a file is read as a whole. It has between this number and twice this number of rows. Only the last row
 group of a file may have fewer.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
+Columns = dict[str, pa.Array]
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
@@ -64,11 +68,15 @@ class LevelFile:
 
 @dataclass(frozen=True)
 class CommittedLevel:
-    """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level."""
+    """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level.
+
+    ``parts`` are the files of states, ``steps`` the files of transitions.
+    """
 
     number: int
     parts: tuple[LevelFile, ...]
     totals: Totals
+    steps: tuple[LevelFile, ...] = ()
 
     @property
     def size(self) -> int:
@@ -102,10 +110,10 @@ class SparkCheckpoint(CheckpointDirectory):
     """
 
     engine = "spark"
-    format = 5
-    files = re.compile(r"level-[0-9]{5,9}\.json")
-    folders = re.compile(r"level-[0-9]{5,9}")
-    inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
+    format = 6
+    files = re.compile(r"level-[0-9]{5,9}\.json|run\.json")
+    folders = re.compile(f"{STATES}|{TRANSITIONS}")
+    inside = re.compile(r"level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -135,20 +143,18 @@ class SparkCheckpoint(CheckpointDirectory):
 
     # --- levels -----------------------------------------------------------------------------------
 
-    def folder(self, number: int) -> Path:
-        """The directory with the files of a level."""
-        return self.directory / f"level-{number:05}"
-
     def commit(self, level: CommittedLevel) -> None:
         """Write the manifest of a level. Raises OSError."""
         plain = {
             "level": level.number,
             "count": level.size,
-            "parts": [[p.bucket, p.file, p.count, p.base, p.bytes, p.checksum] for p in level.parts],
+            "parts": [list(vars(part).values()) for part in level.parts],
+            "steps": [list(vars(part).values()) for part in level.steps],
             "totals": vars(level.totals),
         }
-        if level.parts:
-            sync(self.folder(level.number))
+        for folder, files in ((STATES, level.parts), (TRANSITIONS, level.steps)):
+            if files:
+                sync(self.directory / folder)
         self.write_manifest(_manifest(level.number), plain)
 
     def level(self, number: int) -> CommittedLevel | None:
@@ -160,15 +166,17 @@ class SparkCheckpoint(CheckpointDirectory):
             totals["found"] = {name: tuple(map(int, place)) for name, place in totals["found"].items()}
             if not all(len(place) in (2, 3) for place in totals["found"].values()):
                 raise ValueError("found")
-            parts = tuple(LevelFile(*part) for part in plain["parts"])
-            level = CommittedLevel(int(plain["level"]), parts, Totals(**totals))
+            parts, steps = (tuple(LevelFile(*part) for part in plain[key]) for key in ("parts", "steps"))
+            level = CommittedLevel(int(plain["level"]), parts, Totals(**totals), steps)
             if level.number != number or level.size != plain["count"]:
                 raise ValueError("counts")
             base = 0
             for part in parts:
-                if part.base != base or part.count < 1 or self.inside.fullmatch(part.file) is None:
+                if part.base != base or part.count < 1:
                     raise ValueError("parts")
                 base += part.count
+            if not all(self.inside.fullmatch(part.file) for part in (*parts, *steps)):
+                raise ValueError("files")
             return level
         except FileNotFoundError:
             return None
@@ -195,110 +203,125 @@ class SparkCheckpoint(CheckpointDirectory):
         """Read all files of these levels. Raises InputError if a file is missing or differs from the manifest."""
         for level in levels:
             for part in level.parts:
-                self._verify(level.number, part)
+                self._verify(STATES, part)
+            for part in level.steps:
+                self._verify(TRANSITIONS, part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
         """Remove all files that belong to none of these committed levels. Raises OSError."""
         self.remove_unfinished()
-        committed = {self.folder(level.number).name: level for level in levels}
-        for entry in list(self._entries()):
-            level = committed.get(entry.name)
-            if level is not None and entry.is_dir(follow_symlinks=False):
-                remove_files(Path(entry.path), self.inside, frozenset(part.file for part in level.parts))
-            elif level is None and self.folders.fullmatch(entry.name):
-                self.remove(entry.name)
+        files = frozenset(part.file for level in levels for part in (*level.parts, *level.steps))
+        for folder in (STATES, TRANSITIONS):
+            remove_files(self.directory / folder, self.inside, files)
 
     # --- states -----------------------------------------------------------------------------------
 
-    def writer(self, number: int, bucket: int | None, words: int) -> PartWriter:
-        """A writer for the new states of a bucket in a level. It creates no file before the first state."""
-        return PartWriter(self.folder(number), bucket, words)
+    def writer(
+        self, folder: str, number: int, bucket: int | None, columns: Callable[[Words], Columns]
+    ) -> PartWriter:
+        """A writer for the rows of a bucket in a level. ``columns`` converts rows to the columns of the file.
 
-    def _verify(self, number: int, part: LevelFile) -> None:
-        """Raises InputError if the file of a part is missing or differs from the level's manifest."""
+        It creates no file before the first row.
+        """
+        place = "all" if bucket is None else f"{bucket:05}"
+        file = f"level-{number:05}-{place}-{uuid.uuid4().hex[:12]}.parquet"
+        return PartWriter(self.directory / folder / file, bucket, columns)
+
+    def _verify(self, folder: str, part: LevelFile) -> None:
+        """Raises InputError if a file is missing or differs from the level's manifest."""
+        name = f"{folder}/{part.file}"
         try:
-            same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
+            same = is_file_with(self.directory / name, part.bytes, part.checksum)
         except FileNotFoundError:
-            raise self.wrong(f"{self._name(number, part)} is not there") from None
+            raise self.wrong(f"{name} is not there") from None
         except OSError as wrong:
-            raise self.wrong(f"{self._name(number, part)}: {wrong.strerror or wrong}") from None
+            raise self.wrong(f"{name}: {wrong.strerror or wrong}") from None
         if not same:
-            raise self.damaged(self._name(number, part))
-
-    def _name(self, number: int, part: LevelFile) -> str:
-        return f"{self.folder(number).name}/{part.file}"
+            raise self.damaged(name)
 
     @contextmanager
-    def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
-        """Context with the open, verified file of a part. Raises InputError if the file is missing or damaged."""
-        self._verify(number, part)
+    def open(self, part: LevelFile) -> Iterator[pq.ParquetFile]:
+        """Context with the open, verified file of states. Raises InputError if the file is missing or damaged."""
+        self._verify(STATES, part)
         try:
-            with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
+            with pq.ParquetFile(self.directory / STATES / part.file, memory_map=True) as file:
                 if file.metadata.num_rows != part.count:
-                    raise self.damaged(self._name(number, part))
+                    raise self.damaged(f"{STATES}/{part.file}")
                 yield file
         except pa.ArrowInvalid:
-            raise self.damaged(self._name(number, part)) from None
+            raise self.damaged(f"{STATES}/{part.file}") from None
 
-    def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
+    def states(self, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
         """Yield the packed states of a part, one row group after another.
 
         Raises InputError if a fingerprint, computed again, differs from the file.
         """
-        with self.open(number, part) as file:
-            names = [n for n in file.schema_arrow.names if n.startswith("word_")]
+        with self.open(part) as file:
+            names = [n for n in file.schema_arrow.names if n.startswith("_word_")]
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=["fingerprint", *names], use_threads=False)
+                table = file.read_row_group(group, columns=["state", *names], use_threads=False)
                 out: Words = np.empty((table.num_rows, len(names)), dtype=np.uint64)
                 for place, name in enumerate(names):
-                    out[:, place] = table.column(name).to_numpy()
-                if (fingerprints(out) != table.column("fingerprint").to_numpy()).any():
-                    raise self.damaged(self._name(number, part))
+                    out[:, place] = _words(table.column(name))
+                if (fingerprints(out) != _words(table.column("state"))).any():
+                    raise self.damaged(f"{STATES}/{part.file}")
                 yield out
 
-    def fingerprints(self, number: int, part: LevelFile) -> Words:
+    def fingerprints(self, part: LevelFile) -> Words:
         """The fingerprints of the states in a part."""
-        with self.open(number, part) as file:
-            column = file.read(columns=["fingerprint"], use_threads=False).column(0)
-            return np.asarray(column.to_numpy(), dtype=np.uint64)
+        with self.open(part) as file:
+            return _words(file.read(columns=["state"], use_threads=False).column(0))
 
-    def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The last step of a run to a state of level ``number``: (index of its source one level before, instance)."""
+    def origin(self, level: CommittedLevel, index: int) -> tuple[int, int]:
+        """The last step of a run to a state of a level: (index of its source one level before, instance)."""
         if not 0 <= index < level.size:
-            raise self.damaged(_manifest(number))
+            raise self.damaged(_manifest(level.number))
         part = level.part_of(index)
         offset = index - part.base
-        with self.open(number, part) as file:
+        with self.open(part) as file:
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if offset < rows:
-                    table = file.read_row_group(group, columns=["predecessor", "instance"])
+                    table = file.read_row_group(group, columns=["_predecessor", "_instance"])
                     return table.column(0)[offset].as_py(), table.column(1)[offset].as_py()
                 offset -= rows
-        raise self.damaged(self._name(number, part))
+        raise self.damaged(f"{STATES}/{part.file}")
 
 
 def _manifest(number: int) -> str:
     return f"level-{number:05}.json"
 
 
-class PartWriter:
-    """Writes rows (fingerprint, predecessor, words) to a new file of a level."""
+def _words(column: pa.ChunkedArray) -> Words:
+    found: Words = column.to_numpy().view(np.uint64)
+    return found
 
-    def __init__(self, folder: Path, bucket: int | None, words: int) -> None:
-        self._folder, self.bucket, self._words = folder, bucket, words
-        place = "all" if bucket is None else f"{bucket:05}"
-        self.file = f"part-{place}-{uuid.uuid4().hex[:12]}.parquet"
-        self._schema = pa.schema(
-            [("fingerprint", pa.uint64()), ("predecessor", pa.uint64()), ("instance", pa.uint32())]
-            + [(f"word_{i}", pa.uint64()) for i in range(words)]
-        )
+
+def packed_columns(rows: Words) -> Columns:
+    """The columns from which a search reads its states: of rows (fingerprint, predecessor, words).
+
+    Numbers are signed, because Spark's SQL has no unsigned ones.
+    """
+    packed, signed = rows[:, 1], rows.view(np.int64)
+    words = range(rows.shape[1] - WORDS)
+    return {
+        "state": pa.array(np.ascontiguousarray(signed[:, 0])),
+        "_predecessor": pa.array((packed >> np.uint64(PREDECESSOR_BITS)).astype(np.int64)),
+        "_instance": pa.array((packed & np.uint64(_INSTANCE)).astype(np.int32)),
+        **{f"_word_{i}": pa.array(np.ascontiguousarray(signed[:, WORDS + i])) for i in words},
+    }
+
+
+class PartWriter:
+    """Writes rows of words to a new file of a level, as the columns that ``columns`` makes of them."""
+
+    def __init__(self, path: Path, bucket: int | None, columns: Callable[[Words], Columns]) -> None:
+        self._path, self.bucket, self._columns = path, bucket, columns
         self._out: _Counted | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[Words] = []
         self._held = 0
         self.count = 0
-        self.bytes = self.checksum = 0
 
     def add(self, rows: Words) -> None:
         """Append a copy of these rows."""
@@ -312,38 +335,32 @@ class PartWriter:
     def _flush(self) -> None:
         if not self._held:
             return
-        if self._writer is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._out = _Counted((self._folder / self.file).open("xb", buffering=0))
-            self._writer = pq.ParquetWriter(
-                pa.PythonFile(self._out, mode="w"),
-                self._schema,
-                compression="lz4",
-                use_dictionary=False,
-                write_statistics=False,
-            )
         rows = np.concatenate(self._waiting)
         self._waiting, self._held = [], 0
-        packed = rows[:, 1]
-        columns = [
-            pa.array(np.ascontiguousarray(rows[:, 0])),
-            pa.array(packed >> np.uint64(PREDECESSOR_BITS)),
-            pa.array((packed & np.uint64(_INSTANCE)).astype(np.uint32)),
-            *(pa.array(np.ascontiguousarray(rows[:, WORDS + i])) for i in range(self._words)),
-        ]
-        self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
+        table = pa.table(self._columns(rows))
+        if self._writer is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._out = _Counted(self._path.open("xb", buffering=0))
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._out, mode="w"),
+                table.schema,
+                compression="lz4",
+                use_dictionary=with_dictionary(table.schema),
+                write_statistics=False,
+            )
+        self._writer.write_table(table, row_group_size=2 * GROUP)
 
-    def close(self) -> None:
-        """Write the remaining rows, and wait until the file is on disk. Raises OSError."""
+    def written(self) -> list[Any]:
+        """Write the remaining rows, and wait until the file is on disk. Raises OSError.
+
+        Returns the file's name, the number of rows, its size and its checksum.
+        """
         self._flush()
         if self._writer is not None and self._out is not None:
             self._writer.close()
             self._out.finish()
-            self.bytes, self.checksum = self._out.bytes, self._out.checksum
-
-    def part(self, base: int = 0) -> LevelFile:
-        """The manifest's entry for the written file. ``base`` is the index of the file's first state in the level."""
-        return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
+        size, found = (0, 0) if self._out is None else (self._out.bytes, self._out.checksum)
+        return [self._path.name, self.count, size, found]
 
 
 class _Counted:

@@ -42,7 +42,7 @@ from highwater.checker.engines.spark.checkpoint import (
     SearchIdentity,
     SparkCheckpoint,
 )
-from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram, compiled, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.engines.state_graph import Words
@@ -72,11 +72,14 @@ Known = tuple[int, int]
 class Found:
     """The counts of expanding one level, and of the new states found.
 
-    ``places`` has, for an invariant, the index of the first violating state in the new level. ``broken`` has, for a
-    step property, the source state's index in the expanded level, and the instance, of the first violating step.
-    ``stuck`` is the index in the expanded level of the first state without a step, or None.
+    ``parts`` are the files of the new states, ``steps`` the files of the expanded states' transitions. ``places`` has,
+    for an invariant, the index of the first violating state in the new level. ``broken`` has, for a step property, the
+    source state's index in the expanded level, and the instance, of the first violating step. ``stuck`` is the index
+    in the expanded level of the first state without a step, or None.
     """
 
+    parts: tuple[LevelFile, ...] = ()
+    steps: tuple[LevelFile, ...] = ()
     states: int = 0
     generated: int = 0
     actions: list[int] = field(default_factory=list)
@@ -169,17 +172,19 @@ def successors(
     seen: Table,
     frontier: Iterable[tuple[int, Words]],
     known: Known,
-    deadlock: bool,
+    steps: PartWriter | None,
     report: Report,
 ) -> Iterator[Words]:
     """Yield the successors of frontier states as rows, in the order of their predecessors.
 
-    ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. The counts are added
-    to ``report``. A BoundError ends the search of successors, and is only noted in ``report``.
+    ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. All steps are written
+    to ``steps``. The counts are added to ``report``. A BoundError ends the search of successors, and is only noted in
+    ``report``.
     """
-    buffers = RowBuffers(program, deadlock=deadlock, judging=False)
+    buffers = RowBuffers(program, judging=False)
     buffers["known_steps"] = known[1]
     states = sent = 0
+    written: list[Any] = []
     try:
         for base, group in frontier:
             if seen.bytes > _MOST_SEEN_BYTES:
@@ -188,11 +193,17 @@ def successors(
             for rows in buffers.expand(seen, group, base):
                 sent += len(rows)
                 yield rows
+            if steps is not None:
+                for found in program.steps(group):
+                    steps.add(found)
+        if steps is not None:
+            written = steps.written()
     except BoundError:
         report["bound"] = buffers["error"]
     report |= {
         "states": states,
         "sent": sent,
+        "steps": written,
         "generated": int(buffers.counts.sum()),
         "actions": program.actions_taken(buffers.counts),
         "cuts": buffers.cuts.tolist(),
@@ -212,10 +223,9 @@ def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report
         for name, index in buffers.violated():
             places.setdefault(name, writer.count + index)
         writer.add(rows)
-    writer.close()
     report |= {
         "bucket": writer.bucket,
-        "file": [writer.file, writer.count, writer.bytes, writer.checksum],
+        "file": writer.written(),
         "premises": buffers.premises.tolist(),
         "places": places,
     }
@@ -240,7 +250,7 @@ def share(
         elif bucket is not None and part.bucket != bucket:
             continue
         base = 0
-        for states in checkpoint.states(level.number, part, fingerprints):
+        for states in checkpoint.states(part, fingerprints):
             first, last = max(start, base), min(end, base + len(states))
             for at in range(first, last, GROUP):
                 yield part.base + at, states[at - base : min(at + GROUP, last) - base]
@@ -254,9 +264,9 @@ def visited(
     for level in levels:
         for part in level.parts:
             if bucket is None or part.bucket == bucket:
-                yield checkpoint.fingerprints(level.number, part)
+                yield checkpoint.fingerprints(part)
             elif part.bucket is None:
-                whole = checkpoint.fingerprints(level.number, part)
+                whole = checkpoint.fingerprints(part)
                 yield whole[whole % np.uint64(buckets) == bucket]
 
 
@@ -318,7 +328,7 @@ def program(run: SearchIdentity) -> RowProgram:
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
-        found = RowProgram(request.model(), request, ask=False, effort=Effort.FULL)
+        found = compiled(request.model(), request, ask=False, effort=Effort.FULL)
         if found.content != run.content:
             raise EngineError(
                 "a worker has another version of the checker or of the protocol than the driver"
@@ -350,19 +360,19 @@ def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> It
 
 
 def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa.RecordBatch]:
-    compiled, run = program(task.run), task.run
+    found, run = program(task.run), task.run
     checkpoint = SparkCheckpoint(task.directory)
     level = checkpoint.level(task.number)
     if level is None:
         raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
-    deadlock = json.loads(run.request)["deadlock"]
     frontier = (
         group
         for bucket in mine
-        for group in share(checkpoint, level, run.buckets, bucket, compiled.fingerprints)
+        for group in share(checkpoint, level, run.buckets, bucket, found.fingerprints)
     )
-    with closing(compiled.table(level.size // run.buckets)) as seen:
-        for rows in successors(compiled, seen, frontier, task.known, deadlock, report):
+    steps = found.step_writer(checkpoint, task.number + 1, report["task"])
+    with closing(found.table(level.size // run.buckets)) as seen:
+        for rows in successors(found, seen, frontier, task.known, steps, report):
             if len(rows):
                 yield blocks_of(rows, run.buckets)
 
@@ -385,7 +395,7 @@ def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 def _keep_new(
     task: LevelTask, found: Iterator[tuple[int, str | None, Words]], reports: list[str], report: Report
 ) -> None:
-    compiled, checkpoint, run = program(task.run), SparkCheckpoint(task.directory), task.run
+    code, checkpoint = program(task.run), SparkCheckpoint(task.directory)
     buckets: set[int] = set()
     blocks: list[tuple[int, KeptArray]] = []
     with closing(Store(_MOST_HELD_BYTES, None, bounded=True)) as store:
@@ -399,7 +409,7 @@ def _keep_new(
         received = sum(kept.shape[0] for _, kept in blocks)
         table = _tables.take(task, checkpoint, bucket, received)
         report["received"] = received
-        buffers = RowBuffers(compiled)
+        buffers = RowBuffers(code)
         buffers["known"] = task.known[0]
 
         def new() -> Iterator[Words]:
@@ -408,7 +418,7 @@ def _keep_new(
                 yield from buffers.new(table, store.get(kept))
                 store.drop(kept)
 
-        judged(buffers, new(), checkpoint.writer(task.number + 1, bucket, run.words), report)
+        judged(buffers, new(), code.level_writer(checkpoint, task.number + 1, bucket), report)
     _tables.keep(task, bucket, table)
     report["tables"] = _tables.bytes
 
@@ -453,8 +463,6 @@ class ParquetLevels:
         self._table_bytes = (memory_bytes or int(available_memory() * 0.6)) // processes
         self.committed: list[CommittedLevel] = []
         self.work = Work()
-        self._deadlock: bool = json.loads(run.request)["deadlock"]
-        self._parts: tuple[LevelFile, ...] = ()
         self._table = program.table(0)
         self._seen = program.table(0)
         self._upto = -1
@@ -529,13 +537,14 @@ class ParquetLevels:
             found=places,
             seconds=search.seconds,
         )
-        level = CommittedLevel(number, self._parts, totals)
+        level = CommittedLevel(number, found.parts, totals, found.steps)
         self.checkpoint.commit(level)
         self.committed.append(level)
         search.report()
 
     def finish(self) -> None:
-        """Do nothing, because every level is committed already."""
+        """Remove the files of tasks that failed or ran twice. Every level is committed already."""
+        self.checkpoint.tidy(self.committed)
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the committed levels."""
@@ -543,7 +552,7 @@ class ParquetLevels:
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
         """The last step of a run to state ``index`` of a level: (index of its source in the level before, instance)."""
-        return self.checkpoint.origin(level, self.committed[level], index)
+        return self.checkpoint.origin(self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
         """The initial state with this index."""
@@ -573,9 +582,10 @@ class ParquetLevels:
         buffers = RowBuffers(self.program)
         buffers["known"] = known[0]
         frontier = share(self.checkpoint, level, 1, None, self.program.fingerprints)
+        steps = self.program.step_writer(self.checkpoint, level.number + 1, None)
 
         def new() -> Iterator[Words]:
-            rows = successors(self.program, self._seen, frontier, known, self._deadlock, expanded)
+            rows = successors(self.program, self._seen, frontier, known, steps, expanded)
             for candidates in rows:
                 yield from buffers.new(self._table, candidates)
                 if stopped():
@@ -585,7 +595,7 @@ class ParquetLevels:
         return None if stopped() else self._found([expanded], [merged])
 
     def _writer(self, number: int) -> PartWriter:
-        return self.checkpoint.writer(number, None, self.run.words)
+        return self.program.level_writer(self.checkpoint, number, None)
 
     def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
         """Expand a level by one Spark job with two stages. Returns None if the search stops.
@@ -610,15 +620,11 @@ class ParquetLevels:
         return self._found(expanded, merged)
 
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """The sums of a level's reports. The files of the new states are kept for the commit.
-
-        Raises BoundError if a step left a type and no bound pruned it.
-        """
+        """The sums of a level's reports. Raises BoundError if a step left a type and no bound pruned it."""
         for report in expanded:
             if "bound" in report:
                 raise self.program.bound_error(report["bound"])
-        self._parts, found = joined(expanded, merged)
-        return found
+        return joined(expanded, merged)
 
 
 def checked(
@@ -644,25 +650,27 @@ def checked(
     return expanded, merged
 
 
-def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFile, ...], Found]:
+def joined(expanded: list[Report], merged: list[Report]) -> Found:
     """The files of a new level, and the sums of the reports' counts."""
-    parts: list[LevelFile] = []
     found = Found()
     for report in merged:
         for name, index in report["places"].items():
             found.places.setdefault(name, found.states + index)
         file, count, size, checksum = report["file"]
         if count:
-            parts.append(LevelFile(report["bucket"], file, count, found.states, size, checksum))
+            found.parts += (LevelFile(report["bucket"], file, count, found.states, size, checksum),)
             found.states += count
     for report in expanded:
+        if report["steps"] and report["steps"][1]:
+            file, count, size, checksum = report["steps"]
+            found.steps += (LevelFile(None, file, count, 0, size, checksum),)
         for name, (index, instance) in report["broken"].items():
             found.broken[name] = min(found.broken.get(name, (index, instance)), (index, instance))
     found.stuck = min((r["deadlock"] for r in expanded if r["deadlock"] >= 0), default=None)
     found.generated = sum(r["generated"] for r in expanded)
     found.actions, found.cuts = (_sum(r[key] for r in expanded) for key in ("actions", "cuts"))
     found.premises = _sum(r["premises"] for r in (*expanded, *merged))
-    return tuple(parts), found
+    return found
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.checkpoint import difference
+from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.spark.checkpoint import CommittedLevel, SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels import ParquetLevels
-from highwater.checker.engines.spark.program import RowProgram
+from highwater.checker.engines.spark.program import RowProgram, compiled
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, buckets_for
 from highwater.checker.engines.spark.session import session
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
@@ -31,25 +31,14 @@ def search(
     Raises BoundError if a value leaves its type where the protocol declares no bound. Raises InputError if Spark or the
     checkpoint cannot be used. Raises EngineError if the engine does not support the model or the cluster.
     """
-    with exploration(model, options, progress, spark) as (found, _):
-        return found.explore()
-
-
-@contextmanager
-def exploration(
-    model: Model,
-    options: SearchOptions,
-    progress: ProgressCallback | None = None,
-    spark: SparkOptions | None = None,
-) -> Iterator[tuple[BreadthFirst, ParquetLevels]]:
-    """Context with a search that is ready to begin, and its levels. Raises the errors of ``search``."""
     started = time.perf_counter()
     spark = spark or SparkOptions()
     if spark.resume and spark.checkpoint is None:
         raise InputError("--resume: name the --checkpoint to go on with")
-    request = ModelRequest.of(model, options.symmetry, options.deadlock)
-    program = RowProgram(model, request)
-    with _directory(spark) as directory, SparkCheckpoint(directory) as checkpoint:
+    request = ModelRequest.of(model, options.symmetry, options.deadlock, spark.tables)
+    program = compiled(model, request, ask=True, effort=Effort.USUAL)
+    option = "--out" if spark.tables else "--checkpoint"
+    with _directory(spark) as directory, SparkCheckpoint(directory, option) as checkpoint:
         checkpoint.take(resume=spark.resume)
         before = _before(checkpoint, request, program) if spark.resume else None
         committed = _committed(checkpoint) if before else []
@@ -61,7 +50,7 @@ def exploration(
         found.result.preparation_seconds = time.perf_counter() - started
         try:
             with closing(levels):
-                yield found, levels
+                return found.explore()
         except OSError as wrong:
             raise checkpoint.unusable(wrong) from None
 

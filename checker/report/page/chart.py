@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from highwater.checker.base import text
-from highwater.checker.report.charts import InFlight, Lanes
+from highwater.checker.report.page.lanes import InFlight, Lanes
 from highwater.checker.report.page.run import Shown
 from highwater.model.language import graph
 from highwater.model.language.drawing import Band, Log, Sign

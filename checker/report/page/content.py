@@ -10,9 +10,9 @@ from typing import Any
 
 from highwater.checker.base.files import refuse_unwritable, write_text
 from highwater.checker.base.text import change, say, settings
-from highwater.checker.report.charts import Lanes, SequenceChart, tells
 from highwater.checker.report.falsity import PropertyPart, false_part
 from highwater.checker.report.page.chart import chart
+from highwater.checker.report.page.lanes import Lanes, tells
 from highwater.checker.report.page.run import Shown, ShownRun
 from highwater.checker.scenarios.request import Request
 from highwater.model.language import graph
@@ -63,7 +63,6 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
     states = [model.decode(step.state) for step in run.steps]
     texts = Texts()
     named.update(numbers(run.source))
-    mermaid = None if run.example is None or run.left_out else SequenceChart(run.drawn).mermaid(run.example)
     return {
         "title": run.title,
         "subtitle": run.subtitle,
@@ -87,8 +86,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
         **tables(lanes, states, texts),
         "choices": choices(model, run.steps),
         "texts": list(texts),
-        "mermaid": mermaid,
-        "markdown": "\n".join(markdown(run, mermaid)) + "\n",
+        "markdown": "\n".join(markdown(run)) + "\n",
     }
 
 
@@ -223,11 +221,10 @@ def parameters(instance: Instance) -> str:
     return settings(instance.parameters)
 
 
-def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
+def markdown(run: ShownRun) -> Iterator[str]:
     """The lines of a run in Markdown.
 
-    The protocol's drawing selects the changes; if it selects no paths, all changes are listed. ``mermaid`` is the
-    text of the run's chart; None: no chart.
+    The protocol's drawing selects the changes; if it selects no paths, all changes are listed.
     """
     source = f" ({_escaped(run.source)})" if run.source else ""
     yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
@@ -251,11 +248,6 @@ def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
             }
             told = "<br/>".join(_code(change(type, path, pair)) for path, pair in wanted.items())
         yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
-    if mermaid:
-        yield ""
-        yield "```mermaid"
-        yield mermaid.rstrip("\n")
-        yield "```"
 
 
 def _escaped(text: str) -> str:

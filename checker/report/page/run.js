@@ -250,7 +250,6 @@ function exports() {
   return el("div", { class: "exports", role: "group", "aria-label": "save" }, el("span", { class: "soft" }, "Save: "),
     button("SVG", "the chart as a picture", () => save(`${name}.svg`, "image/svg+xml", standalone(1))),
     button("SVG ×2", "the same at twice the size, for turning into a PNG", () => save(`${name}-2x.svg`, "image/svg+xml", standalone(2))),
-    r.mermaid ? button("Mermaid", "a sequence diagram as text", () => save(`${name}.mmd`, "text/plain", r.mermaid)) : null,
     button("Markdown", "the run as a table, for a proposal", () => save(`${name}.md`, "text/markdown", r.markdown)));
 }
 

@@ -19,10 +19,12 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    eventually_always,
     require,
     where,
 )
 from highwater.model.language.containers import ascending
+from highwater.model.language.procedures import Procedure, ProcedureStep
 from highwater.model.replication.controller import elections, handlers, outlook, recovery_steps, registrations
 from highwater.model.replication.controller.partition_change import effective_min_isr, is_empty_record
 from highwater.model.replication.controller.state import ControllerBase
@@ -35,12 +37,48 @@ from highwater.model.replication.controller.types import (
 from highwater.model.replication.drawing import CONTROLLER_DRAWING
 
 
+@eventually_always("966.13")
+def led_again(m: ControllerBase, s: State) -> Truth:
+    """The operator takes all steps of the procedure, and from then on the partition has a leader."""
+    return s.partition.leader.is_some
+
+
+SHUT_OUT = Procedure(
+    # Broker 0 is the ISR's only member, and down. The last known leader, broker 2, is no replica.
+    start={
+        "complete": [1],
+        "diminished": True,
+        "partition": {
+            "replicas": [0, 1],
+            "isr": [0],
+            "leader": None,
+            "last_known_leader": 2,
+            "leader_epoch": 2,
+            "partition_epoch": 3,
+        },
+        "registrations": {0: {"fenced": True}, 1: {"fenced": True}},
+    },
+    steps=(
+        ProcedureStep("change_min_isr", {"value": 1}),
+        ProcedureStep("change_min_isr", {"value": 2}),
+        ProcedureStep("register", {"broker": 0, "clean": False}),
+        ProcedureStep("unfence", {"broker": 0}),
+        ProcedureStep("elect_leader", {"election": "UNCLEAN"}),
+    ),
+    result=led_again,
+    without=("fence", "start_controlled_shutdown"),
+)
+"""The operator lowers min.insync.replicas and restores it, so that a shut-out broker can register and lead."""
+PROCEDURES = {"shut_out": SHUT_OUT}
+
+
 class Controller(ControllerBase):
     """One partition as the controller sees it, with arbitrary actions of brokers and the operator."""
 
     name = "replication.controller"
     modules = (recovery_steps,)
     drawing = CONTROLLER_DRAWING
+    procedures = PROCEDURES
 
     # --- the leader -----------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.follow.ledger import IncidentEvent
-from highwater.traces.follow.session import FollowerState, Following, Notice
+from highwater.traces.follow.reading import ClusterLogs, Notice
+from highwater.traces.follow.session import Following, IncidentChange, OpenIncidents
 from highwater.traces.kafka.metadata_log import PARTITION
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata import made_logs
@@ -42,7 +42,7 @@ class Cluster:
         self.directory = folder / PARTITION
         self.events: list[dict[str, Any]] = []
         self.notices: list[Notice] = []
-        self.follower = Following(folder)
+        self.follower = Following(ClusterLogs(self.directory))
 
     def segment(self, base: int = 0) -> Path:
         """The file of the segment that begins at an offset."""
@@ -66,17 +66,21 @@ class Cluster:
         found = []
         while True:
             polled = list(self.follower.poll())
-            found += [one.to_json() for one in polled if isinstance(one, IncidentEvent)]
+            found += [one.to_json() for one in polled if isinstance(one, IncidentChange)]
             self.notices += [one for one in polled if isinstance(one, Notice)]
-            if not (polled or self.follower.is_behind or self.follower.ledger.reads_again):
+            is_new = self.follower.open_incidents is None and not self.follower.counts.is_waiting
+            if not (polled or self.follower.is_behind or is_new):
                 self.events += found
                 return found
 
-    def restart(self, place: FollowerState | None = None, logs: Sequence[Path] = ()) -> None:
-        """Replace the follower by another, which continues from ``place`` (default: where this one is)."""
-        place = self.follower.place if place is None else place
+    def start(self, before: OpenIncidents | None = None, logs: Sequence[Path] = ()) -> None:
+        """Replace the follower by another."""
         self.follower.close()
-        self.follower = Following(self.folder, place=place, broker_logs=logs)
+        self.follower = Following(ClusterLogs(self.directory, logs), before)
+
+    def restart(self, logs: Sequence[Path] = ()) -> None:
+        """Replace the follower by another, which compares with what this one has reported."""
+        self.start(self.follower.open_incidents, logs)
 
 
 def events_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
@@ -93,3 +97,8 @@ def events_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
 def short(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """For each event its kind, and the id and severity of its incident."""
     return [(e["event"], e["incident"]["id"], e["incident"]["severity"]) for e in events]
+
+
+def latest(events: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The last event of each incident, by id: its kind and its incident."""
+    return {e["incident"]["id"]: (e["event"], e["incident"]) for e in events}

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.follow.broker_tails import BrokerTails
-from highwater.traces.follow.ledger import IncidentEvent
-from highwater.traces.follow.session import Following
+from highwater.traces.follow.session import IncidentChange
 from tests.recordings import folder, needs
 from tests.slow import slow
 from tests.traces.follow.clusters import Cluster, ends, short
@@ -56,7 +55,7 @@ def seconds(name: str, cluster: Cluster) -> Iterator[int]:
     """Write the files of a recorded cluster in order of time; yields the number of each second of that time."""
     pieces = [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs_of(cluster))]
     pieces.sort(key=lambda piece: piece[0])
-    cluster.follower = Following(cluster.folder, broker_logs=[logs_of(cluster)])
+    cluster.start(logs=[logs_of(cluster)])
     bound, second = pieces[0][0], 0
     for time, path, data in pieces:
         if time > bound:
@@ -130,7 +129,7 @@ def test_a_loss_that_late_logs_show_is_closed_if_the_partition_was_whole_since(c
     """At the end of the log, the partition is not whole: a broker is down."""
     name, incident, lost = LOST[0]
     logs = cluster.folder / "logs"
-    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    cluster.start(logs=[logs])
     for pieces in (batches(RECORDED / name, cluster.segment()), lines(RECORDED / name, logs)):
         for _, path, data in pieces:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +138,7 @@ def test_a_loss_that_late_logs_show_is_closed_if_the_partition_was_whole_since(c
         cluster.follow()
     for _ in range(11):
         cluster.follow()
-    assert cluster.follower.ledger.open == {}
+    assert cluster.follower.reported == {}
     assert short(cluster.events)[-2:] == [("opened", incident, "lost"), ("closed", incident, "lost")]
     assert cluster.events[-1]["incident"]["lost"] == lost
 
@@ -159,15 +158,15 @@ def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
 
     busy()
     cluster.grow(log[:before])
-    cluster.follower = Following(cluster.folder, broker_logs=[file.parent])
+    cluster.start(logs=[file.parent])
     assert short(cluster.follow())[-1][0] == "opened"
     cluster.restart(logs=[file.parent])
-    events: list[IncidentEvent] = []
+    events: list[IncidentChange] = []
     for end in offsets[-5:]:
         busy()
         cluster.grow(log[before:end])
         before = end
-        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
+        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentChange)]
     assert [one.event for one in events][-1:] == ["closed"]
 
 
@@ -177,13 +176,13 @@ def test_a_restart_after_the_logs_were_rotated_keeps_the_number_of_lost_records(
     for _ in seconds(name, cluster):
         if ("changed", incident, "lost") in short(cluster.follow()):
             break
-    logs, place = logs_of(cluster), cluster.follower.place
+    logs = logs_of(cluster)
     rotate(cluster, 1)
     for file in logs.rglob("*.log.1"):
         file.with_suffix("").write_text("")
-    cluster.restart(place, [logs])
+    cluster.restart([logs])
     assert cluster.follow() == []
-    assert cluster.follower.ledger.open[incident].incident["lost"] == lost
+    assert cluster.follower.reported[incident]["lost"] == lost
 
 
 def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
@@ -223,7 +222,7 @@ def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) 
     logs = cluster.folder / "logs"
     logs.mkdir(parents=True)
     cluster.grow(log)
-    cluster.follower = Following(cluster.folder, broker_logs=[logs / "no", logs / "yet"])
+    cluster.start(logs=[logs / "no", logs / "yet"])
     (logs / "no").symlink_to(logs / "no")  # even root cannot read it
     for _ in range(25):
         cluster.follow()

@@ -1,4 +1,4 @@
-"""``highwater replay --follow``: events, state, metrics and the user's command, after kills and on a full disk."""
+"""``highwater replay --follow``: its outputs, after kills and on a full disk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,15 @@ from click.testing import CliRunner
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
-from highwater.checker.follow import loop
-from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.ledger import MAX_OPEN, IncidentEvent
-from highwater.traces.follow.session import STATES, Counts, FollowerState, Following
+from highwater.checker.follow import loop, outputs
+from highwater.checker.follow.metrics import Metrics
+from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile
+from highwater.traces.follow.ledger import MAX_OPEN
+from highwater.traces.follow.reading import STATES, Counts
+from highwater.traces.follow.session import IncidentChange, OpenIncidents
 from highwater.traces.reports.incidents import SEVERITIES
-from tests.traces.follow.clusters import Cluster, ends, events_of
+from tests.checker.schema import form_problems
+from tests.traces.follow.clusters import Cluster, ends, events_of, latest
 
 DIRECTORY = Path("/somewhere")
 
@@ -71,9 +75,9 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects in the complete lines of a file."""
-    whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
-    return [json.loads(line) for line in whole.splitlines()]
+    """The JSON objects in the lines of a file; incomplete lines are left out."""
+    whole = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in whole.splitlines() if line.endswith("}")]
 
 
 def is_running(process: int) -> bool:
@@ -82,96 +86,78 @@ def is_running(process: int) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def numbered(path: Path) -> list[dict[str, Any]]:
-    return [line for line in lines(path) if "seq" in line]
+def changes(path: Path) -> list[dict[str, Any]]:
+    """The lines about incidents in a file of events."""
+    return [line for line in lines(path) if "incident" in line]
 
 
-def test_a_command_continues_after_a_kill_and_reports_each_event_once(
+def change(number: int) -> IncidentChange:
+    """A change of an incident."""
+    return IncidentChange("opened", 5, 0, {"id": f"t-{number}@5", "severity": "at_risk"})
+
+
+def test_a_killed_command_continues_and_reports_every_change(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
     batches = ends(log)
     expected = events_of(log, tmp_path / "once")
-    events, state = tmp_path / "events", tmp_path / "state"
-    options = ("--events", str(events), "--state", str(state), "--quiet")
+    events, incidents = tmp_path / "events", tmp_path / "incidents"
+    options = ("--events", str(events), "--incidents", str(incidents), "--quiet")
     first = start(cluster.folder, *options)
     half = batches[-6]
     cluster.grow(log[:half])
-    until(lambda: numbered(events))
+    until(lambda: changes(events))
     first.process.kill()
     first.process.communicate()
     with open(events, "a") as file:
-        file.write('{"seq": 99, "event": "op')  # a kill can leave a part of a line
+        file.write('{"event": "op')  # a kill can leave a part of a line
     second = start(cluster.folder, *options)
     cluster.grow(log[half:])
-    until(lambda: len(numbered(events)) == len(expected))
+    until(lambda: incidents.exists() and latest(changes(events)) == latest(expected))
     status, _, err = second.end()
     assert (status, err) == (0, "")
-    assert numbered(events) == expected
-    assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
+    found = json.loads(incidents.read_text())
+    assert form_problems(found, "checker/follow/incidents.schema.json") == []
+    assert found["incidents"] == [one for event, one in latest(expected).values() if event != "closed"] != []
 
 
-@pytest.fixture
-def short_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop of the command ends after a few polls, and a state is due at each."""
-    polls = iter(range(8))
-    monkeypatch.setattr(loop, "POLL_SECONDS", loop.STATE_SECONDS)
-    monkeypatch.setattr(
-        threading.Event, "wait", lambda event, _: event.set() if next(polls, None) is None else None
-    )
-
-
-@pytest.mark.usefixtures("short_loop")
-def test_a_follower_that_waits_for_the_directory_does_not_overwrite_the_state(
-    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_follower_that_waits_for_the_directory_does_not_write_the_file(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
     cluster.follow(log)
-    state = StateFile(tmp_path / "state")
-    state.write(cluster.folder, cluster.follower.place)
+    file = IncidentsFile(tmp_path / "incidents", cluster.directory)
+    assert cluster.follower.open_incidents is not None
+    file.write(cluster.follower.open_incidents)
     cluster.directory.rename(cluster.folder / "away")
-    monkeypatch.setattr(StateFile, "write", lambda *_: pytest.fail("the state was written"))
-    assert loop.follow([cluster.folder], None, {}, loop.Outputs(None, state, None, None), quiet=True) == 0
-
-
-@pytest.mark.usefixtures("short_loop")
-def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
-    log: bytes, cluster: Cluster, tmp_path: Path
-) -> None:
-    """A follower wrote two events and was killed. The next one finds both changes in one step, as one event."""
-    events = tmp_path / "events"
-    expected = events_of(log, tmp_path / "once")
-    first = expected[0]
-    changed = {**first, "seq": 2, "event": "changed", "incident": {**first["incident"], "headline": "worse"}}
-    events.write_text("".join(json.dumps(event) + "\n" for event in (first, changed)))
-    cluster.grow(log)
-    outputs = loop.Outputs.opened(str(events), tmp_path / "state", None, None)
-    assert loop.follow([cluster.folder], None, {}, outputs, quiet=True) == 0
-    assert numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"]
-    found = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
-    assert [event for event, id in found if id == first["incident"]["id"]].count("closed") == 1
-    assert [e["seq"] for e in numbered(events)] == list(range(1, len(found) + 1))
+    before = file.path.stat().st_ino
+    running = start(cluster.folder, "--incidents", str(file.path)).process
+    assert running.stderr is not None
+    assert "follows" in running.stderr.readline()
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=60)
+    assert (running.returncode, file.path.stat().st_ino) == (0, before)
 
 
 def test_a_pipe_that_nobody_reads_delays_no_signal_and_loses_no_event(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
-    state, events, first = tmp_path / "state", tmp_path / "events", ends(log)[0]
-    running = start(cluster.folder, "--events", "-", "--state", str(state), "--quiet").process
+    incidents, events, first = tmp_path / "incidents", tmp_path / "events", ends(log)[0]
+    running = start(cluster.folder, "--events", "-", "--incidents", str(incidents), "--quiet").process
     assert running.stdout is not None
     assert running.stderr is not None
     fcntl.fcntl(running.stdout, fcntl.F_SETPIPE_SZ, 4096)
     cluster.grow(log[:first])
-    until(state.exists)
+    until(incidents.exists)
     cluster.grow(log[first:])
     assert "nobody reads the pipe; events wait" in running.stderr.readline()
     before = time.monotonic()
     running.send_signal(signal.SIGTERM)
     assert running.wait(timeout=60) == 0
     assert time.monotonic() - before < 5
-    running.communicate()
-    start(cluster.folder, "--events", str(events), "--state", str(state), "--quiet")
-    expected = events_of(log, tmp_path / "once")
-    until(lambda: len(numbered(events)) >= len(expected))
-    assert numbered(events) == expected
+    assert "lines are not written" in running.communicate()[1]
+    start(cluster.folder, "--events", str(events), "--incidents", str(incidents), "--quiet")
+    expected = latest(events_of(log, tmp_path / "once"))
+    until(lambda: latest(changes(events)) == expected)
 
 
 def test_metrics_and_the_users_command_agree_with_the_events(
@@ -197,8 +183,7 @@ def test_metrics_and_the_users_command_agree_with_the_events(
         'highwater_incidents_opened_total{severity="at_risk"} 3.0',
     ):
         assert line in text
-    until(lambda: len(lines(given)) == len(expected))
-    assert lines(given) == expected
+    until(lambda: latest(lines(given)) == latest(expected))
     until(lambda: "opened" in said.readline())
     assert running.end(signal.SIGINT)[:2] == (130, "")
 
@@ -209,7 +194,7 @@ def test_metrics_in_a_file_have_every_state_and_severity(
     file = tmp_path / "metrics.prom"
     cluster.follow(log)
     metrics = Metrics(str(file))
-    metrics.update(cluster.follower.counts, ["at_risk"], False)
+    metrics.update(cluster.follower.counts, ["at_risk"])
     text = file.read_text()
     for state in STATES:
         assert f'highwater_partitions{{state="{state}"}}' in text
@@ -222,9 +207,11 @@ def test_an_incident_that_gets_a_worse_severity_is_counted_under_both(tmp_path: 
     file = tmp_path / "metrics.prom"
     metrics = Metrics(str(file))
     steps = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
-    for seq, (event, severity) in enumerate(steps):
-        metrics.count(IncidentEvent(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
-    metrics.update(Counts(), [], False)
+    before = None
+    for event, severity in steps:
+        metrics.count(IncidentChange(event, 5, 0, {"id": "t-0@5", "severity": severity}, before))
+        before = severity
+    metrics.update(Counts(), [])
     for severity, number in (("at_risk", 1.0), ("lost", 1.0), ("unclean", 0.0)):
         assert f'highwater_incidents_opened_total{{severity="{severity}"}} {number}' in file.read_text()
 
@@ -242,36 +229,85 @@ def test_events_wait_while_the_disk_is_full(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    file.write({"seq": 1})
-    assert (tmp_path / "events").read_text() == ""  # no part of a line that does not fit
-    file.write({"seq": 2})
+    for event, id in (("opened", "a"), ("opened", "b"), ("closed", "b")):
+        file.write({"event": event, "incident": {"id": id}})
     file.close()
-    assert [line["seq"] for line in lines(tmp_path / "events")] == [1, 2]
+    found = [(line["event"], line["incident"]["id"]) for line in lines(tmp_path / "events")]
+    assert found == [("opened", "a"), ("opened", "b"), ("closed", "b")]
     assert capsys.readouterr().err.splitlines() == [
         f"highwater: --events {tmp_path / 'events'}: No space left on device; events wait",
         f"highwater: --events {tmp_path / 'events'}: can be written again",
     ]
 
 
+def test_of_each_incident_only_the_newest_line_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = EventFile(str(tmp_path / "events"))
+    with monkeypatch.context() as full:
+        full.setattr(outputs, "_is_ready", lambda *_: False)
+        for event, id in (("opened", "a"), ("opened", "b"), ("changed", "b"), ("closed", "b")):
+            file.write({"event": event, "incident": {"id": id}})
+    assert file.flush()
+    file.close()
+    found = [(line["event"], line["incident"]["id"]) for line in lines(tmp_path / "events")]
+    assert found == [("opened", "a"), ("closed", "b")]
+
+
+INCIDENT = {"id": "t-0@3", "severity": "lost", "partition": "t-0", "position": {"offset": 3}}
+
+
 @pytest.mark.parametrize(
-    "damage", [lambda text: text[:-9], lambda text: text.replace('"seq": 7', '"seq": 8'), lambda text: "[]"]
+    "damage", [lambda text: text[:-9], lambda text: text.replace('"lost"', "7"), lambda text: "[]"]
 )
-def test_a_damaged_state_is_reported_and_the_log_is_read_from_the_beginning(
+def test_a_damaged_file_of_incidents_is_reported_and_not_used(
     tmp_path: Path, damage: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state, place = StateFile(tmp_path / "state"), FollowerState(0, 5, 7, {"t-0@3": {"partition": "t-0"}})
-    assert state.write(DIRECTORY, place)
-    assert state.read(DIRECTORY) == place
-    state.path.write_text(damage(state.path.read_text()))
-    assert state.read(DIRECTORY) is None
+    file, now = IncidentsFile(tmp_path / "incidents", DIRECTORY), OpenIncidents(0, 5, {"t-0@3": INCIDENT})
+    file.write(now)
+    assert file.read() == now
+    file.path.write_text(damage(file.path.read_text()))
+    assert file.read() is None
     assert "the log is read anew" in capsys.readouterr().err
 
 
-def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state = StateFile(tmp_path / "state")
-    state.write(DIRECTORY, FollowerState(0, 5, 7, {}))
-    assert state.read(DIRECTORY / "else") is None
+def test_the_file_of_another_directory_is_not_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    IncidentsFile(tmp_path / "incidents", DIRECTORY).write(OpenIncidents(0, 5, {}))
+    assert IncidentsFile(tmp_path / "incidents", DIRECTORY / "else").read() is None
     assert "of another directory" in capsys.readouterr().err
+
+
+def test_a_file_with_many_open_incidents_can_be_read(tmp_path: Path) -> None:
+    file = IncidentsFile(tmp_path / "incidents", DIRECTORY)
+    incidents = {
+        id: {**INCIDENT, "id": id, "partition": "t" * 240, "cause": ["a, b." * 400]}
+        for id in (f"{'t' * 240}-{number}@5" for number in range(MAX_OPEN))
+    }
+    file.write(OpenIncidents(0, 5, incidents))
+    assert file.read() == OpenIncidents(0, 5, incidents)
+
+
+def test_a_users_command_gets_the_newest_change_of_each_incident(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    hook = Hook(f"sh -c 'cat >> {given}'")
+    for event in ("opened", "changed"):
+        hook.give(replace(change(1), event=event))
+        hook.give(replace(change(2), event=event))
+    hook.close()
+    assert [(e["event"], e["incident"]["id"]) for e in lines(given)] == [
+        ("changed", "t-1@5"),
+        ("changed", "t-2@5"),
+    ]
+
+
+def test_a_command_that_fails_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("false", "/no/such/command"):
+        hook = Hook(command)
+        hook.give(change(1))
+        hook.close()
+    err = capsys.readouterr().err
+    assert "false: exit status 1" in err
+    assert "/no/such/command: No such file" in err
 
 
 def test_a_users_command_is_killed_with_its_children_after_its_time(
@@ -280,9 +316,9 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
     monkeypatch.setattr(Hook, "SECONDS", 0.6)
     number = tmp_path / "number"
     hook = Hook(f"sh -c 'sleep 300 & echo $! > {number}; sleep 300'")
-    hook.give({"seq": 1})
+    hook.give(change(1))
     hook.close()
-    assert "ended after" in capsys.readouterr().err
+    assert "killed after" in capsys.readouterr().err
     until(lambda: not is_running(int(number.read_text())))
 
 
@@ -292,48 +328,21 @@ def test_no_command_outlives_the_follower(
     monkeypatch.setattr(Hook, "SECONDS", 0.6)
     numbers = tmp_path / "numbers"
     hook = Hook(f"sh -c 'echo $$ >> {numbers}; exec sleep 300'")
-    for seq in range(20):
-        hook.give({"seq": seq})
+    for number in range(20):
+        hook.give(change(number))
     hook.close()
-    assert not hook._thread.is_alive()
-    assert "events are not given" in capsys.readouterr().err
+    assert "changes are not given" in capsys.readouterr().err
     until(lambda: not any(is_running(int(number)) for number in numbers.read_text().split()))
 
 
-def test_a_state_with_many_open_incidents_can_be_read(tmp_path: Path) -> None:
-    state = StateFile(tmp_path / "state")
-    incident = {"partition": "t" * 240, "cause": ["a, b." * 400]}
-    place = FollowerState(0, 5, 7, {f"{'t' * 240}-{number}@5": incident for number in range(MAX_OPEN)})
-    assert state.write(DIRECTORY, place)
-    assert state.read(DIRECTORY) == place
-
-
-def test_events_of_another_version_are_taken_over_or_passed_over(
-    log: bytes, cluster: Cluster, tmp_path: Path
-) -> None:
-    events, once = tmp_path / "events", events_of(log, tmp_path / "once")
-    incident = next(e for e in once if e["event"] == "opened" and e["incident"]["partition"] == "u-0")
-    fields = ("id", "severity", "partition", "position")
-    older = {**incident, "seq": 1, "incident": {name: incident["incident"][name] for name in fields}}
-    foreign = {"seq": 2, "offset": 3, "incident": {"id": "x"}}
-    events.write_text("".join(json.dumps(event) + "\n" for event in (older, foreign)))
-    file = EventFile(str(events))
-    place = loop._as_told(None, file, False)
-    file.close()
-    assert place is not None
-    assert list(place.open) == [incident["incident"]["id"]]
-    cluster.grow(log)
-    cluster.restart(place)
-    assert [e["event"] for e in cluster.follow() if e["incident"]["id"] in place.open] == ["changed"]
-
-
 def test_the_directory_of_the_log_can_be_the_working_directory(
-    log: bytes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    log: bytes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster.grow(log)
     monkeypatch.chdir(cluster.directory)
-    cluster.follower = Following(Path())
-    assert cluster.follow()
+    monkeypatch.setattr(loop.Outputs, "wait", lambda _, stop: stop.set())
+    assert loop.follow([Path()], None, {}, events=str(tmp_path / "events"), quiet=True) == 0
+    assert changes(tmp_path / "events")
 
 
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
@@ -343,11 +352,9 @@ def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_
     assert "not with --follow" in done.stderr
 
 
-def test_a_port_in_use_is_an_input_error(tmp_path: Path) -> None:
-    metrics = Metrics(":0")
-    with pytest.raises(InputError, match="--metrics"):
-        Metrics(f":{metrics.port}")
-    metrics.close()
+def test_a_port_in_use_is_an_input_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="--metrics"):
+        Metrics(f":{taken.getsockname()[1]}")
 
 
 def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,20 +367,3 @@ def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.Monk
     monkeypatch.setattr("prometheus_client.start_http_server", start)
     Metrics("[::1]:9464")
     assert asked == [(9464, "::1")]
-
-
-@pytest.mark.parametrize("opened", [lambda path: EventFile(str(path)), StateFile])
-def test_a_second_follower_cannot_write_the_same_events_or_state(
-    opened: Callable[[Path], EventFile | StateFile], tmp_path: Path
-) -> None:
-    first = opened(tmp_path / "file")
-    with pytest.raises(InputError, match="another follower"):
-        opened(tmp_path / "file")
-    first.close()
-    opened(tmp_path / "file").close()
-
-
-def test_several_followers_can_write_to_a_device() -> None:
-    files = [EventFile("/dev/null") for _ in range(2)]
-    for file in files:
-        file.close()

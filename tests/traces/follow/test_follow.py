@@ -1,4 +1,4 @@
-"""A follower reads a log that grows, is truncated, rewritten, rolled and deleted: it reports each event once."""
+"""A follower reads a log that grows, is truncated, rewritten, rolled and deleted: it reports each change."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from highwater.traces.follow import ledger
-from highwater.traces.follow.ledger import IncidentEvent
-from highwater.traces.follow.session import FollowerState, Following, Notice
+from highwater.traces.follow.reading import Notice
+from highwater.traces.follow.session import IncidentChange, OpenIncidents
 from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs
 from tests.slow import all_but
-from tests.traces.follow.clusters import SNAPSHOT, Cluster, ends, events_of, short
+from tests.traces.follow.clusters import SNAPSHOT, Cluster, ends, events_of, latest, short
 from tests.traces.metadata import made_logs
 from tests.traces.metadata.made_logs import ON, Controller, beginning, change
 
@@ -27,7 +26,6 @@ def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: by
     events = events_of(log, tmp_path / "once")
     opened = [(event, severity) for event, _, severity in short(events) if event == "opened"]
     assert len(opened) == 3
-    assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
     still_open = {e["incident"]["partition"] for e in events if e["event"] == "opened"} - {
         e["incident"]["partition"] for e in events if e["event"] == "closed"
     }
@@ -35,7 +33,7 @@ def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: by
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_batches_that_arrive_in_pieces_change_no_event(
+def test_batches_that_arrive_in_pieces_lead_to_the_same_incidents(
     log: bytes, cluster: Cluster, tmp_path: Path, seed: int
 ) -> None:
     dice, done = random.Random(seed), 0
@@ -43,7 +41,7 @@ def test_batches_that_arrive_in_pieces_change_no_event(
         more = dice.choice((1, 40, 61, 100, 700))
         cluster.follow(log[done : done + more])
         done += more
-    assert cluster.events == events_of(log, tmp_path / "once")
+    assert latest(cluster.events) == latest(events_of(log, tmp_path / "once"))
 
 
 def test_the_follower_rests_only_at_the_end_of_the_last_segment(log: bytes, cluster: Cluster) -> None:
@@ -56,7 +54,8 @@ def test_the_follower_rests_only_at_the_end_of_the_last_segment(log: bytes, clus
         list(cluster.follower.poll())
         reads.append(cluster.follower.counts.next_offset)
     assert len(reads) == len(starts) > 3
-    assert reads[-1] == cluster.follower.place.next_offset
+    assert cluster.follower.open_incidents is not None
+    assert reads[-1] == cluster.follower.open_incidents.next_offset
 
 
 @needs("traces/kafka-4.2/clusters")
@@ -82,6 +81,22 @@ def test_a_restart_at_any_of_50_moments_repeats_and_omits_nothing(
             cluster.restart()
     assert cluster.events == events_of(log, tmp_path / "once")
     assert len(cluster.events) > 1
+
+
+def test_after_a_kill_changes_since_the_last_file_are_reported_again(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    """At each batch the follower is killed before it has written the file with the changes of the last two batches."""
+    before, files = 0, [OpenIncidents(0, 0, {})] * 3
+    for end in ends(log):
+        cluster.start(files[-3])
+        cluster.follow(log[before:end])
+        before = end
+        assert cluster.follower.open_incidents is not None
+        files.append(cluster.follower.open_incidents)
+    once = events_of(log, tmp_path / "once")
+    assert latest(cluster.events) == latest(once)
+    assert set(short(cluster.events)) == set(short(once))
 
 
 def test_losses_in_a_tail_that_is_truncated_and_written_again_are_open_again(
@@ -119,7 +134,7 @@ def still_open(events: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_an_incident_that_opens_and_closes_in_a_rewritten_tail_is_reported_once(
+def test_incidents_of_a_rewritten_tail_are_open(
     log: bytes, cluster: Cluster, tmp_path: Path, restarts: bool
 ) -> None:
     """The log with the first tail is longer than the log with the losses."""
@@ -134,49 +149,35 @@ def test_an_incident_that_opens_and_closes_in_a_rewritten_tail_is_reported_once(
     if restarts:
         cluster.restart()
     cluster.follow()
-    once = events_of(log, tmp_path / "once")
-    assert still_open(cluster.events) == still_open(once)
-    opened, closed = ([e for e in short(cluster.events) if e[0] == kind] for kind in ("opened", "closed"))
-    assert sorted(opened) == sorted(e for e in short(once) if e[0] == "opened")
-    assert sorted(closed) == sorted(e for e in short(once) if e[0] == "closed")
+    assert still_open(cluster.events) == still_open(events_of(log, tmp_path / "once")) != set()
 
 
-@pytest.mark.parametrize("has_id", [False, True])
-def test_a_state_of_another_log_is_not_used(
-    log: bytes, cluster: Cluster, tmp_path: Path, has_id: bool
-) -> None:
-    """The other log has another first batch."""
-    cluster.grow(log)
-    if has_id:
-        (cluster.folder / "meta.properties").write_text("version=1\ncluster.id=one\n")
-    cluster.follow()
-    before = set(cluster.follower.ledger.open)
-    place = cluster.follower.place
-    if has_id:
-        (cluster.folder / "meta.properties").write_text("version=1\ncluster.id=two\n")
-    else:
-        other = bytearray(log)
-        other[35] ^= 1  # in the time
-        other[17:21] = crc32c(bytes(other[21 : ends(log)[0]])).to_bytes(4)
-        cluster.segment().write_bytes(other)
-    cluster.restart(place)
-    events = cluster.follow()
-    assert all("another" in e["why"] for e in events[: len(before)])
-    assert {e["incident"]["id"] for e in events[: len(before)]} == before != set()
-    assert [e["seq"] for e in events] == list(range(place.seq + 1, place.seq + 1 + len(events)))
-    assert short(events[len(before) :]) == short(events_of(log, tmp_path / "once"))
-    assert "another" in next(n.text for n in cluster.notices if n.kind == "read again")
-
-
-def test_an_incident_of_a_truncated_tail_is_closed_with_the_reason(log: bytes, cluster: Cluster) -> None:
+def test_an_incident_of_a_truncated_tail_is_closed(log: bytes, cluster: Cluster) -> None:
     batches = ends(log)
     cluster.follow(log)
-    before = set(cluster.follower.ledger.open)
+    before = set(cluster.follower.reported)
     cluster.segment().write_bytes(log[: batches[len(batches) // 3]])
     events = cluster.follow()
-    assert {e["incident"]["id"] for e in events} == before != set()
-    assert all(e["event"] == "closed" and "truncated" in e["why"] for e in events)
-    assert {e["offset"] for e in events} == {cluster.follower.place.next_offset - 1}, "of the last record"
+    assert {(e["event"], e["incident"]["id"]) for e in events} == {("closed", id) for id in before} != set()
+    assert {e["offset"] for e in events} == {cluster.follower.counts.next_offset - 1}, "of the last record"
+    assert "truncated" in next(n.text for n in cluster.notices if n.kind == "read again")
+
+
+def test_an_incident_whose_record_cannot_be_read_again_is_open_until_it_can(
+    log: bytes, cluster: Cluster
+) -> None:
+    cluster.follow(log)
+    before = cluster.follower.open_incidents
+    damaged = bytearray(log)
+    damaged[ends(log)[4] - 1] ^= 1
+    cluster.segment().write_bytes(damaged)
+    cluster.start(before)
+    for _ in range(30):
+        list(cluster.follower.poll())
+    assert before is not None
+    assert cluster.follower.reported == before.incidents != {}
+    cluster.segment().write_bytes(log[: ends(log)[4]])
+    assert [e["event"] for e in cluster.follow()] == ["closed"]
 
 
 def test_a_rewritten_tail_of_the_same_length_is_read_again(log: bytes, cluster: Cluster) -> None:
@@ -230,8 +231,6 @@ def test_a_restart_reads_the_records_before_a_newer_snapshot(
     half = batches[-12]
     offset = int.from_bytes(log[half : half + 8])
     cluster.follow(log[:half])
-    place = cluster.follower.place
-    place.begun_at = 3
     cluster.add_snapshot(offset + 8)
     if kept:
         cluster.grow(log[half:])
@@ -239,8 +238,8 @@ def test_a_restart_reads_the_records_before_a_newer_snapshot(
         cluster.segment().unlink()
         cluster.add_snapshot(offset)
         cluster.grow(log[half:], offset)
-    cluster.restart(place)
-    assert cluster.follow() == events_of(log, tmp_path / "once")
+    cluster.start(OpenIncidents(3, offset, {}))
+    assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
     assert not [n for n in cluster.notices if n.kind == "missed"]
 
 
@@ -248,9 +247,9 @@ def test_the_follower_waits_for_a_directory_that_does_not_exist_yet(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     assert cluster.follow() == []
-    assert cluster.follower.is_waiting
-    assert cluster.follow(log) == events_of(log, tmp_path / "once")
-    assert not cluster.follower.is_waiting
+    assert cluster.follower.counts.is_waiting
+    assert latest(cluster.follow(log)) == latest(events_of(log, tmp_path / "once"))
+    assert not cluster.follower.counts.is_waiting
 
 
 def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
@@ -267,46 +266,34 @@ def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
     assert cluster.follower.counts.partitions["all"] == 2
 
 
-def test_a_follower_that_waits_for_the_directory_keeps_the_state_of_the_earlier_one(
+def test_a_follower_that_waits_for_the_directory_keeps_the_incidents_of_the_earlier_one(
     log: bytes, cluster: Cluster
 ) -> None:
     cluster.follow(log)
-    place = cluster.follower.place
+    before = cluster.follower.open_incidents
     away = cluster.directory.rename(cluster.folder / "away")
-    cluster.restart(place)
+    cluster.restart()
     assert cluster.follow() == []
-    assert cluster.follower.place == place
-    assert set(cluster.follower.reported) == set(place.open) != set()
+    assert cluster.follower.open_incidents is None
+    assert before is not None
+    assert cluster.follower.reported == before.incidents != {}
     away.rename(cluster.directory)
     assert cluster.follow() == []
-    assert cluster.follower.place == place
-
-
-def test_a_second_truncation_while_the_log_is_read_again_leaves_no_number_out(
-    log: bytes, cluster: Cluster
-) -> None:
-    batches = ends(log)
-    last = cluster.follow(log)[-1]["seq"]
-    for end in (batches[-4], batches[-6]):
-        cluster.segment().write_bytes(log[: end + 20])  # a torn batch: the end is not reached
-        list(cluster.follower.poll())
-        list(cluster.follower.poll())
-    assert cluster.follower.ledger.reads_again
-    assert cluster.follower.place.seq == last
+    assert cluster.follower.open_incidents == before
 
 
 def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cluster: Cluster) -> None:
     cluster.follow(log)
-    before = set(cluster.follower.ledger.open)
+    before = set(cluster.follower.reported)
     cluster.segment().unlink()
     cluster.directory.rmdir()
     assert cluster.follow() == []
-    assert cluster.follower.is_waiting
+    assert cluster.follower.counts.is_waiting
     cluster.grow(log[: ends(log)[8]])
     events = cluster.follow()
-    assert [(e["event"], "was deleted" in e["why"]) for e in events] == [("closed", True)]
+    assert [e["event"] for e in events] == ["closed"]
     assert {e["incident"]["id"] for e in events} == before
-    assert not cluster.follower.is_waiting
+    assert not cluster.follower.counts.is_waiting
     assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
 
 
@@ -323,15 +310,13 @@ def test_a_record_with_a_clock_far_ahead_does_not_hide_that_the_log_stands_still
 
 
 def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluster: Cluster) -> None:
-    """The state is that of a longer log, which another one has replaced."""
-    cluster.follower = Following(cluster.folder, place=FollowerState(0, 10_000, 7, {}))
+    """The earlier follower read a longer log, which another one has replaced."""
+    cluster.start(OpenIncidents(0, 10_000, {}))
     cluster.grow(log[: ends(log)[0]])
-    events: list[IncidentEvent] = []
+    events: list[IncidentChange] = []
     for before, end in pairwise(ends(log)):
         cluster.grow(log[before:end])
-        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
-    assert not cluster.follower.ledger.reads_again
-    assert [one.seq for one in events][:1] == [8]
+        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentChange)]
     assert {one.incident["partition"] for one in events} == {"t-0", "u-0"}
 
 
@@ -346,8 +331,9 @@ def test_a_missing_segment_is_passed_over_and_reported(
     if has_snapshot:
         cluster.add_snapshot(first)
     notices = [one for _ in range(60) for one in cluster.follower.poll() if isinstance(one, Notice)]
-    assert any("are missing" in one.text for one in notices)
-    assert any("read again" in one.kind for one in notices) == has_snapshot
+    assert ("caveat" in [one.kind for one in notices]) != has_snapshot
+    assert ("read again" in [one.kind for one in notices]) == has_snapshot
+    assert any("are missing" in one.text or "were deleted" in one.text for one in notices)
     assert cluster.follower.counts.next_offset == first + 2
 
 
@@ -360,13 +346,10 @@ def test_repeated_elections_of_the_controller_are_closed_after_a_restart_behind_
     (file,) = made_logs.write(tmp_path / "made", values).glob("*.log")
     cluster.grow(file.read_bytes())
     assert short(cluster.follow())[0][1:] == ("controller@16", "at_risk")
-    place = cluster.follower.place
     cluster.segment().unlink()
     cluster.add_snapshot(500, 6)
     cluster.grow(encode_batch(500, 6, 10**9, [change(0, isr=[0, 1])]), 500)
-    cluster.restart(place)
-    assert cluster.follow() == []
-    cluster.grow(encode_batch(501, 6, 10**9 + 70_000, [change(0, isr=[0])]), 500)
+    cluster.restart()
     assert short(cluster.follow()) == [("closed", "controller@16", "at_risk")]
 
 
@@ -380,6 +363,6 @@ def test_a_snapshot_that_was_cut_off_is_passed_over(
     if has_older:
         cluster.add_snapshot(first)
     cluster.add_snapshot(first + 2, content=SNAPSHOT[:size])
-    assert cluster.follow() == events_of(log, tmp_path / "once")
+    assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
     assert [n.kind for n in cluster.notices][:2] == ["unreadable", "begun"]
     assert cluster.notices[1].offset == (first if has_older else 0)

@@ -255,8 +255,6 @@ def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> Non
     data = json.loads(json.dumps(report.to_json()))
     assert [d["kind"] for d in data["doubts"]] == ["unreadable version"]
     assert {f["reliable"] for f in data["findings"]} == {False}
-    again = Report.from_json(data)
-    assert again.to_json() == data
 
 
 def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:

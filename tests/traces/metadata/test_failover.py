@@ -19,10 +19,11 @@ from tests.traces.metadata.made_logs import (
     partition,
     registration,
     registration_change,
+    report_on,
     setting,
+    unexplained,
     write,
 )
-from tests.traces.shares.test_shares import check_same
 
 START = len(beginning(*ON))
 INCARNATION = "AAAAAAAAAAAAAAAAAAAAEA"
@@ -33,12 +34,12 @@ Values = Sequence[bytes | Sequence[bytes] | Controller]
 def wrong(
     folder: Path, *values: bytes | Sequence[bytes] | Controller, start: Sequence[bytes] | None = None
 ) -> list[tuple[int, str | None]]:
-    """The records that do not conform, the same in one process and in shares: offsets from the beginning's end on."""
+    """The records that do not conform: offsets from the beginning's end on."""
     begun = beginning(*ON) if start is None else start
     path = write(folder / str(len(list(folder.iterdir()))), [*begun, *values])
-    report = check_same(path, [3])
-    assert not report["doubts"]
-    return [(u["position"]["offset"] - len(begun), u["partition"]) for u in report["unexplained"]]
+    report = report_on(path)
+    assert not report.doubts
+    return unexplained(report, len(begun))
 
 
 def offset(values: Values) -> int:

@@ -69,7 +69,7 @@ def test_the_first_set_of_rules_that_explains_all_partitions_is_chosen(
     agreement = Agreement(SETS)
     for offset, these in enumerate(tags):
         agreement.narrow(offset, f"t-{offset}", frozenset(these), 0)
-    found = [(d.others, d.this) for d in agreement.settle(agreement.drain())]
+    found = [(d.others, d.this) for d in agreement.settle()]
     assert (agreement.chosen().profile, found) == (profile, disagreements)
 
 
@@ -78,7 +78,7 @@ def test_other_sets_of_rules_are_narrowed_afresh() -> None:
     agreement.narrow(1, "t-0", frozenset({2}), 0)
     agreement.renew(SETS[:2])
     agreement.narrow(2, "t-0", frozenset({1}), 0)
-    assert list(agreement.settle(agreement.drain())) == []
+    assert list(agreement.settle()) == []
     assert agreement.chosen().profile == "b"
 
 

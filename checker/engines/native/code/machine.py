@@ -115,10 +115,6 @@ class Machine:
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
 
-    def address(self, name: str) -> int:
-        """The address of the global variable with this name."""
-        return int(self._engine.get_global_value_address(name))
-
 
 def whole(text: str) -> str:
     """A text, preceded by declarations of the LLVM functions that it can call."""

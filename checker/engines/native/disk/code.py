@@ -12,7 +12,7 @@ from typing import Any
 
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text.ir import FunctionText
-from highwater.checker.engines.native.text.runtime import find_function, insert_function, slot_function
+from highwater.checker.engines.native.text.runtime import insert_function, slot_function
 
 BLOCK = 1 << 15
 """The most fingerprints in a block. A block is packed and unpacked as a whole."""
@@ -42,8 +42,6 @@ class Code:
         """``merge(table, start, end, marks, fingerprints, count)``: mark the fingerprints' slots; returns how many."""
         self.fill: Any = machine.function("fill", 4, result=True)
         """``fill(table, capacity, fingerprints, count)``: insert all; returns 1 for a duplicate or a full table."""
-        self.held: Any = machine.function("held", 4, result=True)
-        """``held(table, capacity, fingerprints, count)``: returns how many of these fingerprints the table holds."""
 
 
 @functools.cache
@@ -54,8 +52,8 @@ def code() -> Code:
 
 def text() -> str:
     """The LLVM text of all functions."""
-    of_tables = (slot_function(), insert_function(), find_function())
-    own = (_tidy(), _extract(), _pack(), _unpack(), _merge(), _fill(), _held())
+    of_tables = (slot_function(), insert_function())
+    own = (_tidy(), _extract(), _pack(), _unpack(), _merge(), _fill())
     return "\n".join(["declare i64 @llvm.ctlz.i64(i64, i1)", *of_tables, *own])
 
 
@@ -181,14 +179,3 @@ def _fill() -> str:
     f.do("ret i64 0")
     f.start("wrong")
     return f.end("i64 1")
-
-
-def _held() -> str:
-    f = FunctionText("i64 @held(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
-    with f.loop("i64 0", "i64 0") as loop:
-        index, held = loop.values
-        loop.while_(f.op(f"icmp ult i64 {index}, %count"))
-        slot = f.op(f"call i64 @find(ptr %table, i64 %capacity, i64 {f.load(f.at('%fps', index))})")
-        there = f.op(f"zext i1 {f.op(f'icmp sge i64 {slot}, 0')} to i64")
-        loop.again(f.op(f"add i64 {index}, 1"), f.op(f"add i64 {held}, {there}"))
-    return f.end(f"i64 {held}")

@@ -142,16 +142,15 @@ class VisitedRuns:
                 run.close()
             self.runs[:number] = [merged]
 
-    def load(self, table: Table) -> int:
-        """Load all runs into an empty table. Returns 0, or 1 if a fingerprint comes twice or the table is full."""
-        room = self._rooms[0]
+    def load(self, table: Table) -> bool:
+        """Load all runs into an empty table. Returns False if a fingerprint comes twice or the table is full."""
         for run in self.runs:
             for start, end in run.groups():
-                for part in run.unpacked(start, end, room):
-                    if wrong := code().fill(table.address, table.capacity, part.ctypes.data, len(part)):
-                        return int(wrong)
+                for part in run.unpacked(start, end, self._rooms[0]):
+                    if code().fill(table.address, table.capacity, part.ctypes.data, len(part)):
+                        return False
         table.taken = self.count
-        return 0
+        return True
 
     def close(self) -> None:
         """Close all files, and end the threads."""
@@ -281,6 +280,11 @@ class Delayed:
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
             raise InternalError("fingerprints were lost on the way from the table to the disk")
+        self.table.clear(_MORE * to_expand)
+
+    def restore(self, runs: list[SortedRun], to_expand: int) -> None:
+        """Continue with the visited states in these runs. The first batch expands ``to_expand`` states."""
+        self.visited.runs = runs
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:

@@ -313,8 +313,6 @@ class ValueScope:
             return f.op(operation % tuple(args))
         if node.op == "input":
             return self._unpack(node)
-        if node.op == "selector":
-            return f.load("@selector")
         kind = "i1" if node.args[-1].sort == BOOL else "i64"
         if node.op == "eq":
             return f.op(f"icmp eq {kind} {args[0]}, {args[1]}")

@@ -119,10 +119,8 @@ class Kernels:
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
         scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
-        return f.end(f"ptr {self._every_step(f, scope, Output('%out', base, words))}")
-
-    def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
-        return self._decide(f, scope, list(enumerate(self.model.instances)), 0, output)
+        instances = list(enumerate(self.model.instances))
+        return f.end(f"ptr {self._decide(f, scope, instances, 0, Output('%out', base, words))}")
 
     def _decide(
         self,

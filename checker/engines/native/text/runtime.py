@@ -219,16 +219,15 @@ class Runtime:
         *,
         counts: str | None = None,
         cuts: str | None = None,
-        error: str | None = None,
     ) -> str:
         """Write code that expands a state. Returns the address after the last candidate.
 
-        By default, ``counts``, ``cuts`` and ``error`` are those of the context.
+        By default, ``counts`` and ``cuts`` are those of the context.
         """
         counts, cuts = counts or self._pointer(f, "counts"), cuts or self._pointer(f, "cuts")
         return f.op(
             f"call ptr @successors(ptr {state}, i64 {number}, ptr {out}, ptr {counts}, ptr {cuts}, "
-            f"ptr {error or self._field(f, 'error')}, ptr {enabled}, ptr {self._pointer(f, 'premises')})"
+            f"ptr {self._field(f, 'error')}, ptr {enabled}, ptr {self._pointer(f, 'premises')})"
         )
 
     @contextmanager

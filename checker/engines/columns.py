@@ -1,17 +1,19 @@
-"""Conversion of scalars to Arrow columns, for whole arrays at a time, by the types of the protocol.
+"""States and transitions as Arrow columns, for whole arrays at a time, by the types of the protocol.
 
-A column is built from one numpy array for each scalar of its type. Repeated parts of a value (the elements of an
-array or a sequence, the members of a set) become the rows of an inner column; a list column assigns them to values.
+``StateTable`` and ``TransitionTable`` are the tables of ``highwater states`` (docs/results.md). A column is built from
+one numpy array for each scalar of its type. Repeated parts of a value (the elements of an array or a sequence, the
+members of a set) become the rows of an inner column; a list column assigns them to values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from highwater.checker.engines.native.initial import Evaluation
@@ -175,64 +177,51 @@ def _lists(lengths: NDArray[Any], elements: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
-# The two tables of a model: their columns, and rows of them from an engine's result.
+# --- the two tables of a model -----------------------------------------------------------------------
 
+STATES, TRANSITIONS = "states", "transitions"
+"""The names of the tables, and of the folders with their files."""
+IDS = ("state", "source", "target")
 Numbers = NDArray[Any]
-
-STATE_COLUMNS = ("state", "depth", "initial", "expanded", "steps", "cut")
-"""The columns of every table of states. The state's fields come after them, then the properties."""
-TRANSITION_COLUMNS = ("source", "target", "action", "parameters", "sentence", "rule", "shortest")
-"""The columns of a table of transitions. The step properties come after them."""
 
 
 class StateTable:
-    """The table of states: one row for each state."""
+    """The table of states: one row for each state.
+
+    ``properties`` has, by name, the column of each invariant.
+    """
+
+    folder: ClassVar = STATES
 
     def __init__(self, model: Model, layout: Layout) -> None:
         self._model, self._layout = model, layout
         self._type = model.protocol.state
         self._holds = Evaluation(layout, [p.node for p in model.properties])
-        taken = set(STATE_COLUMNS)
-        self.fields = {name: _free(name, taken) for name, t in self._type.fields.items() if t.leaf_count}
+        taken = {"state", "depth"}
+        self._fields = {name: _free(name, taken) for name, t in self._type.fields.items() if t.leaf_count}
         self.properties = {p.name: _free(p.name, taken) for p in model.properties}
-        nothing = np.empty(0, dtype=np.int64)
-        self.schema = self.rows(
-            nothing, nothing, nothing > 0, nothing, nothing, np.empty((0, layout.words), np.uint64)
-        ).schema
 
-    def rows(
-        self, numbers: Numbers, depth: Numbers, expanded: Numbers, steps: Numbers, cut: Numbers, states: Words
-    ) -> pa.Table:
-        """The rows for packed states.
-
-        Each row has the state's number, its level ``depth`` (from 1), and whether it was expanded. ``steps`` counts
-        the steps taken from the state, and ``cut`` the pruned steps, which ``steps`` does not include.
-        """
-        columns = {
-            "state": pa.array(numbers.astype(np.int64)),
-            "depth": pa.array(depth.astype(np.int32)),
-            "initial": pa.array(depth == 1),
-            "expanded": pa.array(np.asarray(expanded, dtype=np.bool_)),
-            "steps": pa.array(steps.astype(np.int32)),
-            "cut": pa.array(cut.astype(np.int32)),
-        }
+    def columns(self, ids: Numbers, depths: Numbers, states: Words) -> dict[str, pa.Array]:
+        """The columns of packed states: each has an id (64 bits), and a level in ``depths`` (from 1)."""
+        found = {"state": pa.array(ids.astype(np.int64)), "depth": pa.array(depths.astype(np.int32))}
         values = scalars(self._layout, self._model.leaves, states)
-        for name, title in self.fields.items():
+        for name, title in self._fields.items():
             place, type_ = self._type.field(name)
-            columns[title] = column(type_, values[place])
+            found[title] = column(type_, values[place])
         for title, holds in zip(self.properties.values(), self._holds(states), strict=True):
-            columns[title] = pa.array(holds)
-        return pa.table(columns)
-
-    def violations(self, rows: pa.Table) -> dict[str, int]:
-        """For each property, the number of rows that violate it."""
-        return _violations(rows, self.properties)
+            found[title] = pa.array(holds)
+        return found
 
 
 class TransitionTable:
-    """The table of transitions: one row for each step between states."""
+    """The table of transitions: one row for each step between states.
 
-    def __init__(self, model: Model) -> None:
+    ``properties`` has, by name, the column of each step property.
+    """
+
+    folder: ClassVar = TRANSITIONS
+
+    def __init__(self, model: Model, layout: Layout) -> None:
         actions = [action.name for action in model.actions]
         rules = list(dict.fromkeys(action.source for action in model.actions))
         place = {name: i for i, name in enumerate(actions)}
@@ -241,40 +230,63 @@ class TransitionTable:
         self._rule_of = np.array([rules.index(i.action.source) for i in model.instances], dtype=np.int16)
         self._sentences = pa.array([i.sentence or str(i) for i in model.instances], pa.string())
         self._parameters = _parameters([dict(i.parameters) for i in model.instances])
-        taken = set(TRANSITION_COLUMNS)
+        taken = {"source", "target", "action", "parameters", "sentence", "rule"}
         self.properties = {p.name: _free(p.name, taken) for p in model.step_properties}
-        nothing = np.empty(0, dtype=np.int64)
-        self.schema = self.rows(nothing, nothing, nothing, nothing > 0, nothing.astype(np.uint64)).schema
+        own = [
+            (number, judged)
+            for number, of_instance in enumerate(model.judged)
+            for judged in of_instance
+            if judged.node is not graph.TRUE
+        ]
+        self._asked = [(number, np.uint64(1 << judged.number)) for number, judged in own]
+        self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
-    def rows(
-        self, sources: Numbers, targets: Numbers, instances: Numbers, shortest: Numbers, broken: Numbers
-    ) -> pa.Table:
-        """The rows for steps: the numbers of source and target state, and the instance's number in the model.
+    def columns(
+        self, sources: Numbers, targets: Numbers, instances: Numbers, broken: Words
+    ) -> dict[str, pa.Array]:
+        """The columns of steps: ids of source and target state, and the instance's number in the model.
 
-        ``shortest`` is true for the step by which the search first reached the target. ``broken`` has a bit for each
-        step property that the step violates.
+        ``broken`` has a bit for each step property that the step violates.
         """
-        columns = {
+        found = {
             "source": pa.array(sources.astype(np.int64)),
             "target": pa.array(targets.astype(np.int64)),
-            "action": _names(self._action_of[instances], self._actions),
+            "action": pa.DictionaryArray.from_arrays(pa.array(self._action_of[instances]), self._actions),
         }
         if self._parameters is not None:
-            columns["parameters"] = self._parameters.take(pa.array(instances.astype(np.int64)))
-        columns["sentence"] = _names(instances.astype(np.int32), self._sentences)
-        columns["rule"] = _names(self._rule_of[instances], self._rules)
-        columns["shortest"] = pa.array(np.asarray(shortest, dtype=np.bool_))
+            found["parameters"] = self._parameters.take(pa.array(instances.astype(np.int64)))
+        numbers = pa.array(instances.astype(np.int32))
+        found["sentence"] = pa.DictionaryArray.from_arrays(numbers, self._sentences)
+        found["rule"] = pa.DictionaryArray.from_arrays(pa.array(self._rule_of[instances]), self._rules)
         for number, title in enumerate(self.properties.values()):
-            columns[title] = pa.array(broken >> np.uint64(number) & np.uint64(1) == 0)
-        return pa.table(columns)
+            found[title] = pa.array(broken >> np.uint64(number) & np.uint64(1) == 0)
+        return found
 
-    def violations(self, rows: pa.Table) -> dict[str, int]:
-        """For each step property, the number of rows that violate it."""
-        return _violations(rows, self.properties)
+    def broken(self, states: Words, sources: Numbers, instances: Numbers) -> Words:
+        """A bit mask for each step: bit n is set if the step violates step property n.
+
+        ``states`` are packed states, ``sources`` the index in them of each step's source, and ``instances`` the numbers
+        of the model's instances. The target state, which symmetry reduction replaces by a representative, has no part.
+        """
+        broken: Words = np.zeros(len(sources), dtype=np.uint64)
+        if self._holds is None or not len(sources):
+            return broken
+        order = np.argsort(instances, kind="stable")
+        starts = np.searchsorted(instances[order], [n for n, _ in self._asked])
+        ends = np.searchsorted(instances[order], [n for n, _ in self._asked], side="right")
+        for (_, bit), holds, start, end in zip(self._asked, self._holds(states), starts, ends, strict=True):
+            own = order[start:end]
+            broken[own[~holds[sources[own]]]] |= bit
+        return broken
 
 
-def _violations(rows: pa.Table, titles: dict[str, str]) -> dict[str, int]:
-    return {name: rows.num_rows - (pc.sum(rows[title]).as_py() or 0) for name, title in titles.items()}
+def with_dictionary(schema: pa.Schema) -> list[str]:
+    """The paths of the columns for which Parquet should use a dictionary: all but ids and packed words."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink)
+    found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    paths = [found.column(i).path for i in range(len(found))]
+    return [path for path in paths if path not in IDS and not path.startswith("_")]
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -283,10 +295,6 @@ def _free(name: str, taken: set[str]) -> str:
         name += "_"
     taken.add(name)
     return name
-
-
-def _names(numbers: Numbers, names: pa.Array) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(numbers), names)
 
 
 def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
@@ -308,41 +316,3 @@ def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # actions use the name for different types
             columns.append(pa.array([None if v is None else str(v) for v in values]))
     return pa.StructArray.from_arrays(columns, names=names)
-
-
-# The step properties that each step violates, for the table of transitions.
-
-VerdictNumbers = NDArray[Any]
-
-
-class StepVerdicts:
-    """Computes which step properties each step violates, from the packed state before the step and the instance.
-
-    It does not need the target state, which symmetry reduction replaces by a representative.
-    """
-
-    def __init__(self, model: Model, layout: Layout) -> None:
-        own = [
-            (number, judged)
-            for number, of_instance in enumerate(model.judged)
-            for judged in of_instance
-            if judged.node is not graph.TRUE
-        ]
-        self._asked = [(number, np.uint64(1 << judged.number)) for number, judged in own]
-        self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
-
-    def __call__(self, states: Words, sources: VerdictNumbers, instances: VerdictNumbers) -> Words:
-        """A bit mask for each step: bit n is set if the step violates step property n.
-
-        ``sources`` are indices in ``states``, and ``instances`` are numbers of the model's instances.
-        """
-        broken: Words = np.zeros(len(sources), dtype=np.uint64)
-        if self._holds is None or not len(sources):
-            return broken
-        order = np.argsort(instances, kind="stable")
-        starts = np.searchsorted(instances[order], [n for n, _ in self._asked])
-        ends = np.searchsorted(instances[order], [n for n, _ in self._asked], side="right")
-        for (_, bit), holds, start, end in zip(self._asked, self._holds(states), starts, ends, strict=True):
-            own = order[start:end]
-            broken[own[~holds[sources[own]]]] |= bit
-        return broken

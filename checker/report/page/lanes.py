@@ -1,16 +1,13 @@
-"""A run as a sequence chart: the lanes of the parties, and the messages between them."""
+"""The lanes of a run's chart, one for each party, and the messages between them."""
 
 from __future__ import annotations
 
-import itertools
 import re
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.checker.base.text import change, say
-from highwater.checker.report.counterexample import Counterexample, Step
+from highwater.checker.base.text import say
 from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.types import Array, Enum, Index, Option, Seq, Struct, Type
@@ -35,9 +32,6 @@ class InFlight:
     title: str
     shown: tuple[str, ...]
     known_by: Any
-
-    def __str__(self) -> str:
-        return f"{self.title}: {', '.join(self.shown)}" if self.shown else self.title
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,6 @@ class Lanes:
         self.drawing = protocol.drawing or _NOWHERE
         self.titles: list[str] = []
         self.called: list[tuple[str, int]] = []
-        self.own: list[str] = []  # by lane: the path of the lane's part of the state
         self.first: dict[str, int] = {}  # by an index or the title of a single lane: its first lane
         self.outside: set[int] = set()
         for lane in self.drawing.lanes:
@@ -76,7 +69,6 @@ class Lanes:
             index = getattr(protocol, lane.index) if lane.index else None
             for value in [""] if index is None else [str(v) for v in range(count(index))]:
                 self.called += [(name.format(value), len(self.titles)) for name in lane.called]
-                self.own.append(f"{lane.state}[{value}]" if lane.state and value else lane.state)
                 if lane.outside:
                     self.outside.add(len(self.titles))
                 self.titles.append(lane.title.format(value))
@@ -204,73 +196,7 @@ def _shown(message: Message, type: Struct, value: Mapping[str, Any]) -> tuple[st
     )
 
 
-_WIDTH = 44
-
-
-class SequenceChart:
-    """Draws runs of one protocol as charts."""
-
-    def __init__(self, protocol: Protocol) -> None:
-        self.lanes = Lanes(protocol)
-
-    def mermaid(self, example: Counterexample) -> str:
-        """The chart of a run as a Mermaid sequenceDiagram. Steps are numbered as in the printed counterexample."""
-        lines = ["sequenceDiagram"]
-        lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.lanes.titles)]
-        for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
-            if example.loop and number == example.loop.start + 2:
-                lines.append("    loop forever")
-            lane = self.lane(step)
-            place = self._span() if lane is None else f"L{lane}"
-            told = self.told(step, lane)
-            note = [f"{number}. {step.sentence}", *told]
-            lines.append(f"    Note over {place}: {_paragraphs(note)}")
-            for message in self.lanes.sent(before.state, step.state):
-                lines.append(f"    L{lane or 0}-)L{message.receiver}: {escape(str(message))}")
-            if handed := self.lanes.delivered(step.action, step.parameters):
-                lines.append(f"    L{handed.sender}-)L{handed.receiver}: {escape(handed.title)}")
-        if example.loop and example.loop.start < len(example.steps) - 1:
-            lines.append("    end")
-        how = f" by step {example.depth}" if example.of_step else ""
-        meaning = f"{example.called} {example.outcome}{how}: {example.meaning}"
-        lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
-        return "\n".join(lines) + "\n"
-
-    def _span(self) -> str:
-        last = len(self.lanes.titles) - 1
-        return f"L0,L{last}" if last else "L0"
-
-    def lane(self, step: Step) -> int | None:
-        """The lane that a step's sentence names first, as in ``Lanes.lane``."""
-        return self.lanes.lane(step.sentence)
-
-    def told(self, step: Step, lane: int | None) -> list[str]:
-        """The changes of a step that the protocol's drawing selects, as texts.
-
-        The fields of the lane's own party are named without their path.
-        """
-        own = "" if lane is None else self.lanes.own[lane]
-        texts = []
-        for path, values in step.changes.items():
-            if not tells(self.lanes.drawing, path):
-                continue
-            text = change(self.lanes.type, path, values)
-            texts.append(text.removeprefix(f"{own}.") if own else text)
-        return texts
-
-
 def tells(drawing: Drawing, path: str) -> bool:
     """True if the drawing selects changes at this path of the state."""
     bare = re.sub(r"\[\w+\]", "", path)
     return any(bare == told or bare.startswith(f"{told}.") for told in drawing.tells)
-
-
-def escape(text: str) -> str:
-    """The text in a form that Mermaid shows unchanged: one line, no ``end``, and ``; # < >`` as codes."""
-    coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
-    return re.sub(r"\bend\b", "e#110;d", coded)
-
-
-def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
-    folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
-    return "<br/>".join(escape(line) for line in folded)
