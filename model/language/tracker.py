@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -111,6 +110,8 @@ class StateTracker(Generic[S]):
         earlier = 0
         for _ in range(self.hidden_steps):
             level, earlier = list(islice(reached, earlier, None)), len(reached)
+            if not level:
+                break
             for origin in level:
                 basis, state = origin
                 for number, later in self.hidden(state):
@@ -129,19 +130,15 @@ OF_THE_TYPES = "of the state's types"
 """The name of the bound if a step leaves the types of the state without reaching a named bound."""
 
 
-def model_steps(interpreter: Interpreter, numbers: tuple[int, ...], pruned: set[str]) -> Steps[Scalars]:
-    """The steps of a model's instances with these numbers.
+def model_steps(
+    interpreter: Interpreter, numbers: tuple[int, ...], pruned: set[str], state: Scalars
+) -> Iterator[tuple[int, Scalars]]:
+    """The steps from a state by the model's instances with these numbers.
 
     Steps beyond a bound are left out; ``pruned`` collects the names of these bounds. If a step leaves the types of the
     state without reaching a named bound, the name is ``OF_THE_TYPES``: no run of the model reaches a state with such a
     step.
     """
-    return partial(_model_steps, interpreter, numbers, pruned)
-
-
-def _model_steps(
-    interpreter: Interpreter, numbers: tuple[int, ...], pruned: set[str], state: Scalars
-) -> Iterator[tuple[int, Scalars]]:
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
         if is_enabled:

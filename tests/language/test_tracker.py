@@ -69,9 +69,9 @@ def test_steps_of_a_model_are_those_of_its_instances_within_the_bounds() -> None
     numbers = tuple(range(len(model.instances)))
     states = list(model.initial)
     for state in states:
-        found = list(model_steps(interpreter, numbers, pruned)(state))
+        found = list(model_steps(interpreter, numbers, pruned, state))
         assert [after for _, after in found] == interpreter.successors(state)
-        assert list(model_steps(interpreter, numbers[:1], pruned)(state)) == [f for f in found if f[0] == 0]
+        assert list(model_steps(interpreter, numbers[:1], pruned, state)) == [f for f in found if f[0] == 0]
         states += [after for _, after in found if after not in states]
         if len(states) > 50:
             break

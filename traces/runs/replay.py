@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -403,7 +403,7 @@ class _Run:
             self.history.add(Taken(line.place.line, after, paths, unexplained))
 
     def _steps(self, numbers: tuple[int, ...]) -> Steps[Scalars]:
-        return model_steps(self.interpreter, numbers, self.pruned)
+        return partial(model_steps, self.interpreter, numbers, self.pruned)
 
     def _advance(self, expected: Expected) -> Advance[Scalars]:
         """The states that fit a line after line 0. Raises TraceError if there are too many."""
