@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.losses import DataLogs, joined_ends
@@ -210,12 +209,18 @@ def _skipped(wrong: DamagedFileError) -> Doubt:
 
 def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     """The input without its compressed logs that are cut off or damaged, and the error of each of them."""
-    names = ("broker_logs", "request_logs", "data_dumps")
-    errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
-    whole: dict[str, Any] = {
-        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
-    }
-    left = replace(found, **whole)
+    files = (*found.broker_logs, *found.request_logs, *found.data_dumps)
+    errors = {file: damage_of(file) for file in files}
+
+    def whole(files: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(file for file in files if errors[file] is None)
+
+    left = replace(
+        found,
+        broker_logs=whole(found.broker_logs),
+        request_logs=whole(found.request_logs),
+        data_dumps=whole(found.data_dumps),
+    )
     return left, [wrong for wrong in errors.values() if wrong is not None]
 
 
