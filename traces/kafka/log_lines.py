@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _CLOCK = (
     r"(?P<hour>\d\d):?(?P<minute>\d\d):?(?P<second>\d\d)(?:[.,:]?(?P<part>\d{1,9}))?"
@@ -99,7 +99,7 @@ class LogLines:
             self._order = _DAY_FIRST if first > 12 else _MONTH_FIRST
         return None if self._order is None else self._order.match(head, match.start())
 
-    def _time_of(self, beside: dict[str, Any]) -> int | None:
+    def _time_of(self, beside: dict[str, object]) -> int | None:
         """The time among the values that stand beside a message in a JSON object."""
         for value in beside.values():
             if isinstance(value, str) and len(value) < 50 and (time := self._time(value)) is not None:
@@ -112,7 +112,7 @@ class LogLines:
         return None
 
 
-def _objects(text: str, known: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _objects(text: str, known: str) -> Iterator[tuple[str, dict[str, object]]]:
     """The strings with the text ``known`` in a JSON object, each with the outermost object."""
     try:
         whole = json.loads(text)
