@@ -495,15 +495,14 @@ class BrokerLog:
             return
         expression, read = _BY_NEEDLE[needle[0]]
         found = self._lines.read(line, needle[0], expression)
-        match = None if found is None else expression.match(found.message)
-        if found is None or match is None or found.time_ms is None:
+        if found is None or found.time_ms is None:
             if _COUNTED.search(line):
                 self._not_read(line)
             return
         if read is None:
-            yield from self._fetchers_removed(match, found.time_ms)
-        elif self._broker is not None or "broker" in match.groupdict():
-            yield read(_Line(self.path, self._number, found.time_ms, self._broker, match))
+            yield from self._fetchers_removed(found.message, found.time_ms)
+        elif self._broker is not None or "broker" in expression.groupindex:
+            yield read(_Line(self.path, self._number, found.time_ms, self._broker, found.message))
         else:
             self._not_read(line)
 

@@ -39,12 +39,12 @@ _MOST_DEPTH = 3
 
 
 class LogLine(NamedTuple):
-    """A line's message, with what follows it, and its time in ms since the epoch.
+    """The match of a line's message, and the line's time in ms since the epoch.
 
     A time without a zone is read as UTC. ``time_ms`` is None if no date with a time stands before the message.
     """
 
-    message: str
+    message: re.Match[str]
     time_ms: int | None
 
 
@@ -61,18 +61,14 @@ class LogLines:
         if b"\x1b" in line:
             line = _COLOURS.sub(b"", line)
         text = line.decode("utf-8", "replace")
-        if line.lstrip().startswith(b"{"):
+        if line[:1] in b"{ " and line.lstrip().startswith(b"{"):
             for found, beside in _objects(text, known.decode()):
                 match = message.search(found)
                 if match is not None:
                     time = self._time(found[: match.start()])
-                    return LogLine(found[match.start() :], self._time_of(beside) if time is None else time)
+                    return LogLine(match, self._time_of(beside) if time is None else time)
         match = message.search(text)
-        return (
-            None
-            if match is None
-            else LogLine(text[match.start() :].rstrip(), self._time(text[: match.start()]))
-        )
+        return None if match is None else LogLine(match, self._time(text[: match.start()]))
 
     def _time(self, head: str) -> int | None:
         """The last date with a time in the text before a message."""
