@@ -71,8 +71,9 @@ class Commands(click.Group):
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         """Parse the arguments as click does. For ``--help``, this call prints the help page."""
+        color = False if os.environ.get("NO_COLOR") else None  # no-color.org
         with _hidden_from_click():
-            return super().make_context(*arguments, **extra)
+            return super().make_context(*arguments, color=color, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that the arguments name."""
