@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable
 
 import pytest
+from click.testing import CliRunner
 
+from highwater.checker.cli import cli
 from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios.search import Progress
 from tests.checker.conftest import Command
@@ -70,3 +72,10 @@ def test_quiet_prints_no_progress(highwater: Command, monkeypatch: pytest.Monkey
 
 def test_sizes() -> None:
     assert [size(n) for n in (5, 2048, 10 * 2**20, 3 * 2**29)] == ["5 B", "2.0 KiB", "10 MiB", "1.5 GiB"]
+
+
+@pytest.mark.parametrize("variable", ["", "1"])
+def test_no_color_leaves_out_colours(variable: str) -> None:
+    arguments = ["check", "truncation/truncate-to-hwm", "--first", "--engine", "interpreter"]
+    done = CliRunner(env={"NO_COLOR": variable}).invoke(cli, arguments, color=True)
+    assert ("\x1b[" in done.output) == (not variable)

@@ -140,9 +140,3 @@ def test_recorded_clusters_are_replayed_by_one_command(tmp_path: Path) -> None:
     assert all(r["unexplained_count"] == 0 and r["figures"]["broker logs"] for r in reports)
     assert not any(r["doubts"] or r["damage"] or r["unreliable_count"] for r in reports)
     assert page.stat().st_size > 100_000
-
-
-@pytest.mark.parametrize("variable", ["", "1"])
-def test_no_color_leaves_out_colours(bad: Path, variable: str) -> None:
-    done = CliRunner(env={"NO_COLOR": variable}).invoke(cli, ["replay", str(bad)], color=True)
-    assert ("\x1b[" in done.output) == (not variable)
