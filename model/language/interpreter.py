@@ -1,17 +1,93 @@
-"""The interpreter evaluates the graph on plain values. It is the reference for the other engines."""
+"""The interpreter evaluates the graph on plain values. It is the reference for the other engines.
+
+``TracedStep`` evaluates one action instance. ``Interpreter`` evaluates all instances and properties of a model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.model.language.errors import BoundError
-from highwater.model.language.graph import Evaluate, compile_nodes, values_of
+from highwater.model.language.graph import (
+    Evaluate,
+    Node,
+    Values,
+    compile_conditions,
+    compile_nodes,
+    values_of,
+)
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model
-from highwater.model.language.step import TracedStep
+from highwater.model.language.tracing import Check
+
+
+class TracedStep:
+    """An action instance as functions of a state's scalars. Each function is compiled on its second use.
+
+    One parameter of the action can be an additional input of the functions; ``arguments`` are then its scalars.
+    """
+
+    def __init__(
+        self, instance: Instance, functions: dict[str, Evaluate | None] | None = None, arguments: Scalars = ()
+    ) -> None:
+        self.instance, self._arguments = instance, arguments
+        self._functions = {} if functions is None else functions
+
+    @cached_property
+    def guards(self) -> tuple[str, ...]:
+        """The names of the instance's guards."""
+        return tuple(g.name for g in self.instance.guards)
+
+    def enabled(self, state: Sequence[int]) -> bool:
+        """True if every guard of the instance holds in the state."""
+        return all(self._values("enabled", self._guards, state, compile_conditions))
+
+    def refusals(self, state: Sequence[int]) -> tuple[str, ...]:
+        """The names of the instance's guards that do not hold in the state."""
+        results = self._values("guards", self._guards, state)
+        return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
+
+    def after(self, state: Sequence[int]) -> Scalars:
+        """The state after the step. Guards and bounds are not checked."""
+        return self._written(state, self._values("writes", self._writes, state))
+
+    def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
+        """The checks that are true for the step (crossed bounds and errors), and the state after the step."""
+        checks = self.instance.checks
+        results = self._values("result", lambda: [*(c.node for c in checks), *self._writes()], state)
+        left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
+        return left, self._written(state, results[len(checks) :])
+
+    def _guards(self) -> list[Node]:
+        return [g.node for g in self.instance.guards]
+
+    def _writes(self) -> list[Node]:
+        return [w.node for w in self.instance.writes.values()]
+
+    def _written(self, state: Sequence[int], values: Values) -> Scalars:
+        after = list(state)
+        for leaf, value in zip(self.instance.writes, values, strict=True):
+            after[leaf] = int(value)
+        return tuple(after)
+
+    def _values(
+        self,
+        part: str,
+        roots: Callable[[], list[Node]],
+        state: Sequence[int],
+        compiled: Callable[[list[Node]], Evaluate] = compile_nodes,
+    ) -> Values:
+        scalars = (*state, *self._arguments) if self._arguments else state
+        function = self._functions.get(part)
+        if function is None:
+            if part not in self._functions:
+                self._functions[part] = None
+                return values_of(roots(), scalars)
+            function = self._functions[part] = compiled(roots())
+        return function(scalars)
 
 
 @dataclass(frozen=True)

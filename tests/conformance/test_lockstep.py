@@ -151,7 +151,7 @@ def test_a_refusal_has_the_error_of_the_first_guard_that_refuses(model: Model, t
 def test_too_many_states_that_fit_are_one_error(
     model: Model, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = lockstep(model, told, hidden_steps=4)
     monkeypatch.setattr("highwater.checker.testing.conformance.lockstep.LIMIT", 3)
+    run = lockstep(model, told, hidden_steps=4)
     with pytest.raises(AdapterError, match="more than 3 states of the model fit what was observed"):
         run.step(number(model, "write()"))

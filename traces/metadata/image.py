@@ -16,8 +16,8 @@ from highwater.traces.metadata.beliefs.belief_states import (
     Transition,
     with_brokers,
 )
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
 from highwater.traces.metadata.beliefs.evidence import (
-    MAX_BROKERS,
     BrokerChange,
     Brokers,
     Change,

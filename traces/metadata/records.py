@@ -10,7 +10,13 @@ from typing import Any
 from highwater.model.language.interpreter import differences
 from highwater.traces.kafka.values import encode_change
 from highwater.traces.metadata.beliefs.belief_states import CannotFollow
-from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, BrokerChange, Change, Flags, TopicSettings
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
+from highwater.traces.metadata.beliefs.evidence import (
+    BrokerChange,
+    Change,
+    Flags,
+    TopicSettings,
+)
 from highwater.traces.metadata.image import BROKER, TOPIC, Broker, Partition, TopicImage, undefined_setting
 from highwater.traces.metadata.pending import Pending, Variant
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker

@@ -10,7 +10,8 @@ from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
-from highwater.traces.metadata.beliefs.evidence import PROPERTIES, Brokers
+from highwater.traces.metadata.beliefs.controller_stepper import PROPERTIES
+from highwater.traces.metadata.beliefs.evidence import Brokers
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained

@@ -19,7 +19,8 @@ from highwater.traces.metadata.beliefs.belief_states import (
     CannotFollow,
     Transition,
 )
-from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, Brokers, Observation
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
+from highwater.traces.metadata.beliefs.evidence import Brokers, Observation
 from highwater.traces.metadata.image import RULE, Image, Partition, placed
 from highwater.traces.metadata.reporting import NOBODY, Doubts, Reporter, Watch
 from highwater.traces.reading import TraceError

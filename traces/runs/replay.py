@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,18 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, differences
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.protocol import ChoiceError, parameter_value, rules_on
+from highwater.model.language.tracker import (
+    NEAREST,
+    OF_THE_TYPES,
+    Advance,
+    Nearest,
+    Observation,
+    Reached,
+    StateTracker,
+    Steps,
+    TooManyStatesError,
+    model_steps,
+)
 from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading import Place, TraceError, printable
@@ -27,200 +39,69 @@ from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexpla
 from highwater.traces.reports.report import Report, nonconforming
 from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, read_run
 
-# --- states by line --------------------------------------------------------------------------------------
-
-OF_THE_TYPES = "of the state's types"
-"""The name of the bound if a step leaves the types of the state without reaching a named bound."""
-Reached = tuple[Scalars, Scalars]
-"""A pair: values at the previous line that this line declares unchanged, and a state before this line's own step."""
-Origin = tuple[Reached, int] | None
-"""The state before a step and the number of the step's instance; None for a state before the first step."""
+# --- nearest steps ---------------------------------------------------------------------------------------
 
 
-@dataclass
-class Advance:
-    """The states before and after a line.
+def nearest_steps(
+    interpreter: Interpreter, before: Iterable[Reached[Scalars]], expected: Expected
+) -> tuple[Candidate, ...]:
+    """The model's steps from these states that are nearest to a line, the nearest first.
 
-    - ``states``: the states that fit the line, with an origin each; empty if no step explains the line.
-    - ``steps``: the possible pairs of states before and after the line's own step, if the model has step properties.
-    - ``before``: the possible states before the line's own step, with an origin each.
-    - ``cut``: the names of the bounds at which steps were pruned.
+    An action occurs at most once with the same parameter values. If the model lacks the line's action
+    (``Expected.absent``), the action itself is the only candidate.
     """
-
-    states: dict[Scalars, Origin] = field(default_factory=dict)
-    steps: list[tuple[Scalars, Scalars]] = field(default_factory=list)
-    before: dict[Reached, Origin] = field(default_factory=dict)
-    cut: set[str] = field(default_factory=set)
-
-    def path(self, state: Scalars) -> tuple[Scalars, list[int]]:
-        """A state that fits the previous line, and the instance numbers of a path from it to one of ``states``.
-
-        The path's last step is the line's own; at step 0 the path is empty.
-        """
-        numbers, start, origin = [], state, self.states[state]
-        while origin is not None:
-            (_, start), number = origin
-            numbers.append(number)
-            origin = self.before[origin[0]]
-        return start, numbers[::-1]
-
-
-def steps_of(
-    interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
-) -> Iterator[tuple[int, Scalars]]:
-    """Yield the number of each enabled instance in ``numbers``, with the state after its step.
-
-    Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. If a step leaves the types of the
-    state without reaching a named bound, it is pruned as ``OF_THE_TYPES``: no run of the model reaches a state with
-    such a step.
-    """
-    enabled = interpreter.enabled_of(numbers)(state)
-    for number, is_enabled in zip(numbers, enabled, strict=True):
-        if is_enabled:
-            try:
-                step = interpreter.step(state, number)
-            except BoundError:
-                cut.add(OF_THE_TYPES)
-                continue
-            if step.state is not None:
-                yield number, step.state
-            elif step.cut is not None:
-                cut.add(step.cut)
-
-
-class Carrier:
-    """Computes the states that fit a line. It starts from the states that fit the previous line.
-
-    At most ``limit`` states may fit a line; more are an error.
-    """
-
-    def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
-        self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
-        self.pairs = bool(interpreter.model.step_properties)
-        self.all_numbers = tuple(range(len(interpreter.model.instances)))
-
-    def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
-        """All states that fit a line, given all states that fit the previous line.
-
-        Raises TraceError if there are more than ``limit`` of these states, of the states before the line's own step,
-        or of the steps between both.
-        """
-        found = Advance()
-        found.before = self._after_hidden(states, expected, found.cut)
-        steps: dict[tuple[Scalars, Scalars], None] = {}
-        for basis, state in found.before:
-            for number, later in steps_of(self.interpreter, state, expected.numbers, found.cut):
-                if (later not in found.states or self.pairs) and expected.fits(basis, later):
-                    found.states.setdefault(later, ((basis, state), number))
-                    self._check(len(found.states), expected.line.place)
-                    if self.pairs:
-                        steps[state, later] = None
-                        self._check(len(steps), expected.line.place)
-        found.steps = list(steps)
-        return found
-
-    def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[tuple[int, Reached]]:
-        basis, state = reached
-        found = steps_of(self.interpreter, state, self.all_numbers, cut)
-        return ((number, (basis, after)) for number, after in found)
-
-    def _after_hidden(
-        self, states: Iterable[Scalars], expected: Expected, cut: set[str]
-    ) -> dict[Reached, Origin]:
-        """The states after 0 to ``hidden_steps`` unobserved steps, those after fewer steps first."""
-        reached: dict[Reached, Origin] = dict.fromkeys((expected.basis(state), state) for state in states)
-        level = list(reached)
-        for _ in range(self.hidden_steps):
-            later: list[Reached] = []
-            for one in level:
-                for number, after in self._unseen(one, cut):
-                    if after not in reached:
-                        reached[after] = one, number
-                        later.append(after)
-                self._check(len(reached), expected.line.place)
-            level = later
-            if not level:
+    if expected.absent is not None:
+        action, parameters = expected.line.action or "", dict(expected.line.parameters)
+        return (Candidate(action, parameters, refused_by=(expected.absent,)),)
+    nearest: Nearest[Candidate] = Nearest()
+    for basis, state in before:
+        refused = interpreter.refusals_of(state, expected.numbers)
+        for number in sorted(expected.numbers, key=lambda n: len(refused[n])):
+            if not nearest.admits(len(refused[number])):
                 break
-        return reached
-
-    def _check(self, count: int, place: Place) -> None:
-        if count > self.limit:
-            raise TraceError(
-                place.path,
-                place.line,
-                None,
-                f"inconclusive: more than {self.limit} states of the model fit what was observed so far; "
-                "observe more of the state, name the actions, or suppose fewer hidden steps",
-            )
+            nearest.add((number,), *_candidate(interpreter, state, basis, number, refused[number], expected))
+    return tuple(nearest.ranked())
 
 
-# --- closest steps ---------------------------------------------------------------------------------------
+def nearest_initial(model: Model, expected: Expected) -> tuple[Candidate, ...]:
+    """The initial states that are nearest to line 0, as candidates."""
+    found = [_differences(model, (), state, expected) for state in model.initial]
+    found.sort(key=len)
+    return tuple(Candidate("initial", {}, differences=d) for d in found[:NEAREST])
 
-KEPT = 5
-"""The most candidates that are reported."""
+
+def _candidate(
+    interpreter: Interpreter,
+    state: Scalars,
+    basis: Scalars,
+    number: int,
+    refused: list[str],
+    expected: Expected,
+) -> tuple[int, Candidate]:
+    """The distance of a step from a line, and the step as a candidate."""
+    instance = interpreter.model.instances[number]
+    reasons, different = list(dict.fromkeys(refused)), {}
+    try:
+        step = interpreter.step(state, number)
+        after, bound = step.state, f"bound {step.cut}"
+    except BoundError:
+        after, bound = None, "the step would leave the types of the state"
+    if after is None:
+        reasons.append(bound)
+        distance = len(reasons) + len(expected.seen.between)
+    else:
+        different = _differences(interpreter.model, basis, after, expected)
+        distance = len(reasons) + len(different)
+    passed = tuple(dict.fromkeys(g.name for g in instance.guards if g.name not in refused))
+    parameters = dict(instance.parameters)
+    return distance, Candidate(instance.action.name, parameters, tuple(reasons), passed, different)
 
 
-class Nearest:
-    """Ranks the model's steps by distance from a line: the number of refusing guards and differing fields."""
-
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter, self.model = interpreter, interpreter.model
-
-    def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
-        """The steps from these states that are closest to a line, at most KEPT, the closest first.
-
-        An action occurs at most once with the same parameter values. If the model lacks the line's action
-        (``Expected.absent``), the action itself is the only candidate.
-        """
-        if expected.absent is not None:
-            action, parameters = expected.line.action or "", dict(expected.line.parameters)
-            return (Candidate(action, parameters, refused_by=(expected.absent,)),)
-        best: dict[int, tuple[int, int, Candidate]] = {}
-        for basis, state in before:
-            refused = self.interpreter.refusals_of(state, expected.numbers)
-            for number in sorted(expected.numbers, key=lambda n: len(refused[n])):
-                worst = sorted(score for score, _, _ in best.values())[KEPT - 1 : KEPT]
-                if worst and len(refused[number]) > worst[0]:
-                    break
-                score, candidate = self._judge(state, basis, number, refused[number], expected)
-                if number not in best or score < best[number][0]:
-                    best[number] = (score, number, candidate)
-        ranked = sorted(best.values(), key=lambda item: item[:2])
-        return tuple(candidate for _, _, candidate in ranked[:KEPT])
-
-    def initial(self, expected: Expected) -> tuple[Candidate, ...]:
-        """The initial states that are closest to line 0, as candidates."""
-        found = [self._differences((), state, expected) for state in self.model.initial]
-        found.sort(key=len)
-        return tuple(Candidate("initial", {}, differences=d) for d in found[:KEPT])
-
-    def _judge(
-        self, state: Scalars, basis: Scalars, number: int, refused: list[str], expected: Expected
-    ) -> tuple[int, Candidate]:
-        """The distance of a step from a line, and the step as a candidate."""
-        instance = self.model.instances[number]
-        reasons, different = list(dict.fromkeys(refused)), {}
-        score = len(reasons)
-        try:
-            step = self.interpreter.step(state, number)
-        except BoundError:
-            reasons.append("the step would leave the types of the state")
-            score += 1 + len(expected.seen.between)
-        else:
-            if step.state is None:
-                reasons.append(f"bound {step.cut}")
-                score += 1 + len(expected.seen.between)
-            else:
-                different = self._differences(basis, step.state, expected)
-        passed = tuple(dict.fromkeys(g.name for g in instance.guards if g.name not in refused))
-        candidate = Candidate(
-            instance.action.name, dict(instance.parameters), tuple(reasons), passed, different
-        )
-        return score + len(different), candidate
-
-    def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
-        """The differences of a state from a line, by path: the model's value and the recorded one."""
-        return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
+def _differences(
+    model: Model, basis: Scalars, state: Scalars, expected: Expected
+) -> dict[str, tuple[Any, Any]]:
+    """The differences of a state from a line, by path: the model's value and the recorded one."""
+    return differences(model.decode(state), model.decode(expected.recorded(basis, state)))
 
 
 # --- history ---------------------------------------------------------------------------------------------
@@ -469,9 +350,12 @@ class _Run:
             history.interpreter = interpreter
         self.meta, self.model, self.report = trace.meta, interpreter.model, report
         self.reader = LineReader(interpreter.model, trace)
-        self.carrier = Carrier(interpreter, trace.meta.hidden_steps, limit)
         self.interpreter = interpreter
-        self.nearest = Nearest(interpreter)
+        self.pruned: set[str] = set()
+        """The bounds at which steps to the line were pruned."""
+        hidden = self._steps(tuple(range(len(self.model.instances))))
+        pairs = bool(self.model.step_properties)
+        self.tracker = StateTracker(hidden, trace.meta.hidden_steps, limit, records_pairs=pairs)
         self.states: list[Scalars] = list(interpreter.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
@@ -492,7 +376,7 @@ class _Run:
             if not self.begun:
                 self._look(self.states, line, step=0)
                 self._keep(line, self.states)
-            advance = self.carrier.advance(self.states, expected)
+            advance = self._advance(expected)
         self.begun = True
         if advance.states:
             self.states = list(advance.states)
@@ -509,13 +393,32 @@ class _Run:
             self._look(self.states, line, line.step)
 
     def _keep(
-        self, line: StepLine, after: list[Scalars], advance: Advance | None = None, unexplained: str = ""
+        self,
+        line: StepLine,
+        after: list[Scalars],
+        advance: Advance[Scalars] | None = None,
+        unexplained: str = "",
     ) -> None:
         if self.history is not None:
             paths = {} if advance is None else {state: advance.path(state) for state in after}
             self.history.add(Taken(line.place.line, after, paths, unexplained))
 
-    def _start(self, expected: Expected) -> Advance:
+    def _steps(self, numbers: tuple[int, ...]) -> Steps[Scalars]:
+        return partial(model_steps, self.interpreter, numbers, self.pruned)
+
+    def _advance(self, expected: Expected) -> Advance[Scalars]:
+        """The states that fit a line after line 0. Raises TraceError if there are too many."""
+        self.pruned.clear()
+        observation = Observation(self._steps(expected.numbers), expected.fits, expected.basis)
+        try:
+            return self.tracker.advance(self.states, observation)
+        except TooManyStatesError as wrong:
+            raise expected.line.place.wrong(
+                f"inconclusive: {wrong} so far; "
+                "observe more of the state, name the actions, or suppose fewer hidden steps"
+            ) from None
+
+    def _start(self, expected: Expected) -> Advance[Scalars]:
         """The states that fit line 0."""
         if self.meta.start == "initial":
             return Advance(dict.fromkeys(state for state in self.states if expected.seen.fits(state)))
@@ -523,16 +426,16 @@ class _Run:
             raise expected.line.place.at("state").wrong("the start is given: the whole state is needed")
         return Advance({expected.whole: None})
 
-    def _unexplained(self, expected: Expected, advance: Advance) -> None:
+    def _unexplained(self, expected: Expected, advance: Advance[Scalars]) -> None:
         """Report a line that no step explains. If the line determines the whole state, continue from it, else end."""
         line, known = expected.line, expected.whole
         if known is None and expected.all_changes and len(self.states) == 1:
             state = self.states[0]
             known = expected.recorded(expected.basis(state), state)
         if line.step == 0:
-            candidates = self.nearest.initial(expected)
+            candidates = nearest_initial(self.model, expected)
         else:
-            candidates = self.nearest.candidates(islice(advance.before, COMPARED), expected)
+            candidates = nearest_steps(self.interpreter, islice(advance.before, COMPARED), expected)
         before = {
             "states_that_fit": len(self.states),
             "states": [self.model.decode(state) for state in self.states[:TOLD]],
@@ -541,7 +444,7 @@ class _Run:
         self.report.add(Unexplained(position, line.time, None, before, candidates))
         notes = self.report.notes
         if self.report.unexplained_count <= LIMIT:
-            notes += [f"line {line.place.line}: {_said(bound)}" for bound in sorted(advance.cut)]
+            notes += [f"line {line.place.line}: {_said(bound)}" for bound in sorted(self.pruned)]
         if known is None:
             self.ended = True
             notes.append(
@@ -565,14 +468,14 @@ class _Run:
                 self.report.find(self._finding(name, count, total, line, step))
         self.violated = {name: count == total for name, count in counts.items()}
 
-    def _look_at_step(self, advance: Advance, line: StepLine) -> None:
+    def _look_at_step(self, advance: Advance[Scalars], line: StepLine) -> None:
         """Report the step properties that the line's own step violates. Unobserved steps are not checked."""
         counts: dict[str, int] = {}
-        for before, after in advance.steps:
+        for before, after in advance.pairs:
             for name in self.interpreter.broken(before, after):
                 counts[name] = counts.get(name, 0) + 1
         for name, count in counts.items():
-            self.report.find(self._finding(name, count, len(advance.steps), line, line.step, "by", "step"))
+            self.report.find(self._finding(name, count, len(advance.pairs), line, line.step, "by", "step"))
 
     def _finding(
         self,

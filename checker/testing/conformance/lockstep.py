@@ -6,9 +6,9 @@ A state fits if it allows all observations so far. If no state is left, the last
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
 from highwater.model.language.model import Instance, Model, said
 from highwater.model.language.rulebook import Rulebook, numbers
+from highwater.model.language.tracker import Observation, StateTracker, TooManyStatesError
 from highwater.model.names import unknown
 from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
@@ -115,13 +116,16 @@ class Lockstep:
     def __post_init__(self) -> None:
         check_contract(self.model, self.contract)
         self._judged = lru_cache(maxsize=4096)(self._judge)
+        self._tracker = StateTracker(self._unseen, self.contract.hidden_steps, LIMIT)
 
     def start(self) -> None:
         """Reset the implementation, and compare its first observation."""
         initial = self.model.initial[0]
         self.states, self.operations, self.told = [initial], [], []
         self.adapter.reset(self.model.decode(initial))
-        self._keep([initial], "initial state", None)
+        seen = self._observe("initial state", None)
+        if not seen.fits(initial):
+            raise self._mismatch(self._differing([initial], seen))
 
     def possible(self) -> tuple[list[int], list[int]]:
         """Two lists of operations to try: those that the model takes in some present state, and those it takes in none.
@@ -146,23 +150,24 @@ class Lockstep:
         """
         instance = self.model.instances[number]
         called, shown = instance.action.name, self._shown(instance)
-        before = list(self._after_hidden())
         outcome = self.adapter.apply(called, shown)
         if not isinstance(outcome, Outcome):
             raise AdapterError(f"apply({called}) returned {outcome!r:.80}, not an Outcome")
         self.operations.append(number)
+        seen = self._observe(_sentence(instance, shown), outcome)
         numbers = [n for n in range(len(self.model.instances)) if self._same(n, instance)]
-        allowed: dict[Scalars, None] = {}
-        for state in before:
-            for choice in numbers:
-                kind = self._judged(state)[choice]
-                if kind is IDLE or (kind is REFUSES and self._refused_as(state, choice, outcome)):
-                    allowed[state] = None
-                elif kind is TAKES and outcome.done:
-                    after = self.interpreter.step(state, choice).state
-                    assert after is not None
-                    allowed[after] = None
-        self._keep(list(allowed), _sentence(instance, shown), outcome, before, numbers)
+        steps = partial(self._steps, numbers, outcome)
+        try:
+            found = self._tracker.advance(self.states, Observation(steps, lambda _, state: seen.fits(state)))
+        except TooManyStatesError as wrong:
+            raise AdapterError(f"{wrong}: observe more") from None
+        if not found.states:
+            before = [state for _, state in found.before]
+            allowed = [after for state in before for _, after in steps(state)]
+            if allowed:
+                raise self._mismatch(self._differing(allowed, seen))
+            raise self._mismatch(self._refusal(before[0], numbers, outcome))
+        self.states = list(found.states)
 
     # --- the model ----------------------------------------------------------------------------------------
 
@@ -197,15 +202,21 @@ class Lockstep:
         first = next(name for name in names if name in self.contract.answers)
         return self.contract.answers[first] in (None, outcome.error)
 
-    def _after_hidden(self) -> dict[Scalars, None]:
-        """The present states, and all states that up to ``hidden_steps`` unseen steps reach from them."""
-        reached = dict.fromkeys(self.states)
-        level = list(reached)
-        for _ in range(self.contract.hidden_steps):
-            level = [s for state in level for s in self.interpreter.successors(state) if s not in reached]
-            reached.update(dict.fromkeys(level))
-            self._bounded(len(reached))
-        return reached
+    def _unseen(self, state: Scalars) -> Iterator[tuple[int, Scalars]]:
+        return enumerate(self.interpreter.successors(state))
+
+    def _steps(
+        self, numbers: Sequence[int], outcome: Outcome, state: Scalars
+    ) -> Iterator[tuple[int, Scalars]]:
+        """The numbers of the instances that can have had the outcome in a state, each with the state afterwards."""
+        for number in numbers:
+            kind = self._judged(state)[number]
+            if kind is IDLE or (kind is REFUSES and self._refused_as(state, number, outcome)):
+                yield number, state
+            elif kind is TAKES and outcome.done:
+                after = self.interpreter.step(state, number).state
+                assert after is not None
+                yield number, after
 
     def _same(self, number: int, instance: Instance) -> bool:
         other = self.model.instances[number]
@@ -218,19 +229,10 @@ class Lockstep:
 
     # --- observations -------------------------------------------------------------------------------------
 
-    def _keep(
-        self,
-        allowed: list[Scalars],
-        sentence: str,
-        outcome: Outcome | None,
-        before: Sequence[Scalars] = (),
-        numbers: Sequence[int] = (),
-    ) -> None:
-        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if no state is left.
+    def _observe(self, sentence: str, outcome: Outcome | None) -> Seen:
+        """The observation after an operation, which is given as text with its outcome (None at the start).
 
-        The other arguments are for the message: the operation as text, its outcome (None at the start), the states
-        before it, and the numbers of the instances that can stand for it. Raises AdapterError if the observation is not
-        a state.
+        Raises Mismatch if it has a value outside the model's types, and AdapterError if it is not a state.
         """
         observed = self.adapter.observe()
         seen = Seen()
@@ -243,15 +245,7 @@ class Lockstep:
                 see = f"`highwater show {self.model.protocol.name}` lists the fields of the state"
                 raise AdapterError(f"observe() returned no state: {field_}{wrong.message}; {see}") from None
             raise self._mismatch([f"  observed is {field_}{wrong.message}"]) from None
-        fitting = [state for state in allowed if seen.fits(state)]
-        if not fitting:
-            raise self._mismatch(self._reasons(allowed, seen, outcome, before, numbers))
-        self._bounded(len(fitting))
-        self.states = fitting
-
-    def _bounded(self, count: int) -> None:
-        if count > LIMIT:
-            raise AdapterError(f"more than {LIMIT} states of the model fit what was observed: observe more")
+        return seen
 
     def _mismatch(self, reasons: Sequence[str]) -> Mismatch:
         count = len(self.operations)
@@ -270,35 +264,32 @@ class Lockstep:
         lines += words.columns(pairs, "  ", None)
         return Mismatch("\n".join(lines), self.operations)
 
-    def _reasons(
-        self,
-        allowed: Sequence[Scalars],
-        seen: Seen,
-        outcome: Outcome | None,
-        before: Sequence[Scalars],
-        numbers: Sequence[int],
-    ) -> list[str]:
-        """The reason why no state is left, as lines. ``seen`` is the observation; the rest is as for ``_keep``.
+    def _differing(self, allowed: Sequence[Scalars], seen: Seen) -> list[str]:
+        """The differences of an observation from the most similar of the states that the model allows, as lines."""
+        found = [
+            differences(self.model.decode(state), self.model.decode(seen.over(state))) for state in allowed
+        ]
+        nearest = min(found, key=len)
+        type_ = self.model.protocol.state
+        return [
+            f"  {path}: the model says {words.say(words.at(type_, path), model)}, "
+            f"observed is {words.say(words.at(type_, path), there)}"
+            for path, (model, there) in nearest.items()
+        ]
 
-        If states are allowed, the lines show how the most similar one differs from the observation. Otherwise they show
-        that the model carries the operation out, or the guards that refuse it in the model.
+    def _refusal(self, state: Scalars, numbers: Sequence[int], outcome: Outcome) -> list[str]:
+        """The reason why no instance can have had the outcome in a state, as lines.
+
+        The lines show that the model carries the operation out, or the guards that refuse it in the model.
         """
-        if allowed:
-            found = [self._differences(state, seen) for state in allowed]
-            nearest = min(found, key=len)
-            type_ = self.model.protocol.state
-            return [
-                f"  {path}: the model says {words.say(words.at(type_, path), model)}, "
-                f"observed is {words.say(words.at(type_, path), there)}"
-                for path, (model, there) in nearest.items()
-            ]
-        assert outcome is not None
-        state, number = before[0], numbers[0]
-        for number in numbers:
-            if self._judged(state)[number] is TAKES:
-                return [f"  the model carries it out; the implementation {_outcome(outcome)}"]
-        names = self.interpreter.refusals(state, self.model.instances[number])
-        lines = [f"  the model refuses it: {name}{self._answer(name)}" for name in dict.fromkeys(names)]
+        if any(self._judged(state)[number] is TAKES for number in numbers):
+            return [f"  the model carries it out; the implementation {_outcome(outcome)}"]
+        names = self.interpreter.refusals(state, self.model.instances[numbers[-1]])
+        errors = {name: self.contract.answers.get(name) for name in names}
+        lines = [
+            f"  the model refuses it: {name}{f' (answer {error})' if error else ''}"
+            for name, error in errors.items()
+        ]
         return [*lines, f"  the implementation: {_outcome(outcome)}"]
 
     def _rules(self) -> list[str]:
@@ -313,14 +304,6 @@ class Lockstep:
         }
         lines = [f"    {number}  {title}".rstrip() for number, title in titles.items()]
         return [f"  {action.name} follows", *lines] if lines else []
-
-    def _answer(self, name: str) -> str:
-        error = self.contract.answers.get(name)
-        return f" (answer {error})" if error else ""
-
-    def _differences(self, state: Scalars, seen: Seen) -> dict[str, tuple[Any, Any]]:
-        """The differences between a state and an observation: by path, the model's value and the observed value."""
-        return differences(self.model.decode(state), self.model.decode(seen.over(state)))
 
 
 def check_contract(model: Model, contract: Contract) -> None:

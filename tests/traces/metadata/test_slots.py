@@ -15,7 +15,9 @@ from highwater.traces.metadata.beliefs.belief_states import (
     merged,
     with_brokers,
 )
-from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, SETS, Hypothesis, NearMiss
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
+from highwater.traces.metadata.beliefs.evidence import SETS
+from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
 
 THREE = PartitionState((7, 5, 9), (5, 7), leader=7)
@@ -103,9 +105,9 @@ def test_a_record_changes_its_fields_and_shows_the_unchanged_ones(
 
 
 def test_a_near_miss_is_reported_with_brokers() -> None:
-    near = NearMiss(
-        Hypothesis("elect", (1, True, (0, 2), 1)),
-        ("broker", "clean", "members", "value"),
+    near = Candidate(
+        "elect",
+        {"broker": 1, "clean": True, "members": (0, 2), "value": 1},
         ("refused",),
         ("passed",),
         {

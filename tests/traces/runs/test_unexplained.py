@@ -10,10 +10,11 @@ import pytest
 
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.model import Model
+from highwater.model.language.tracker import NEAREST
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold
 from highwater.traces.runs.format import read_run
-from highwater.traces.runs.replay import KEPT, NOT_LOOKED_AT, TOLD
+from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
 from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
 
 BY_A_GUARD = {
@@ -77,7 +78,7 @@ def test_without_the_name_the_right_action_is_the_nearest(tmp_path: Path) -> Non
     report = replayed(tmp_path, [first, *lines], rules={"stale_fetch_check": True})
     (found,) = report.unexplained
     assert found.candidates[0].action == names[found.position["step"]]
-    assert len(found.candidates) == KEPT
+    assert len(found.candidates) == NEAREST
     scores = [len(c.refused_by) + len(c.differences) for c in found.candidates]
     assert scores == sorted(scores)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import differences
+from highwater.model.language.tracker import Nearest
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs import updates
 from highwater.traces.metadata.beliefs.belief_states import (
@@ -30,16 +31,15 @@ from highwater.traces.metadata.beliefs.belief_states import (
     Symbol,
     Transition,
     Word,
-    candidate,
     content,
     in_slots,
     merged,
     named,
     with_brokers,
 )
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
 from highwater.traces.metadata.beliefs.evidence import (
     LEADING,
-    MAX_BROKERS,
     BrokerChange,
     Brokers,
     Change,
@@ -50,7 +50,7 @@ from highwater.traces.metadata.beliefs.evidence import (
     TopicSettings,
     after_evidence,
 )
-from highwater.traces.metadata.beliefs.updates import nearest, updated
+from highwater.traces.metadata.beliefs.updates import add_nearest, updated
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
 
@@ -260,7 +260,6 @@ class Automaton:
 
 # --- explanation -----------------------------------------------------------------------------------------
 
-LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
 MEASURED = frozenset(p.name for p in CONDITIONS)
 """Properties whose violation is no finding. The report shows for how long they did not hold."""
@@ -461,12 +460,10 @@ class Explanation:
         """The boundary after an observation that nothing explains: replay continues from the observed partition."""
         observation = self.observations[index]
         record = observation if isinstance(observation, Change) else None
-        candidates: list[Candidate] = []
-        for _, decision, belonging in self._alternatives(index):
+        nearest: Nearest[Candidate] = Nearest()
+        for reading, (_, decision, belonging) in enumerate(self._alternatives(index)):
             belief, brokers, possible = self._evidence(here, decision, belonging)
-            for near in nearest(self.beliefs, belief, possible[0]):
-                candidates.append(candidate(near, brokers))
-        candidates.sort(key=lambda c: len(c.differences) + len(c.refused_by))
+            add_nearest(nearest, self.beliefs, belief, possible[0], reading, brokers)
         belief, brokers, possible = self._evidence(here, observation, record)
         flags = self.beliefs.flags(belief)
         if isinstance(observation, BrokerChange):
@@ -481,7 +478,7 @@ class Explanation:
         adopted = self.beliefs.initial(after.settled(), flags, min_isr, unclean, first)
         boundary = self._in_order(adopted, brokers, after, set(), set())
         boundary.before = self._states_before(here)
-        boundary.candidates = tuple(candidates[:LIMIT_CANDIDATES])
+        boundary.candidates = tuple(nearest.ranked())
         return boundary
 
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:

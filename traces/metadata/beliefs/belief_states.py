@@ -15,20 +15,21 @@ from typing import Any
 
 from highwater.model.language.initial import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.evidence import (
+from highwater.traces.metadata.beliefs.controller_stepper import (
     MAX_BROKERS,
+    ControllerStepper,
+    controller_stepper,
+)
+from highwater.traces.metadata.beliefs.evidence import (
     SETS,
     Brokers,
     Change,
-    ControllerStepper,
     Evidence,
     Flags,
-    NearMiss,
     Observation,
     Observed,
     Placed,
     Slots,
-    controller_stepper,
     held,
 )
 from highwater.traces.reports.findings import Candidate
@@ -168,8 +169,8 @@ def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
     return PartitionState(**members, leader=leader, leader_recovery_state=observed.leader_recovery_state)
 
 
-def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
-    """A near miss as a candidate for reports, with brokers instead of slots."""
+def candidate(near: Candidate, brokers: Brokers) -> Candidate:
+    """A candidate for reports, with brokers instead of slots and with the names of recorded fields."""
 
     def readable(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -179,13 +180,13 @@ def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
 
     parameters = {
         name: value if name in ("clean", "value", "stale") else readable(value)
-        for name, value in zip(near.parameters, near.hypothesis.values, strict=True)
+        for name, value in near.parameters.items()
     }
     changes: dict[str, Any] = {
         _RECORDED.get(path, path): tuple(NO_LEADER if value is None else readable(value) for value in pair)
         for path, pair in near.differences.items()
     }
-    return Candidate(near.hypothesis.action, parameters, near.refused_by, near.passed, changes)
+    return replace(near, parameters=parameters, differences=changes)
 
 
 _RECORDED = {

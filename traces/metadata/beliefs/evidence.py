@@ -1,197 +1,21 @@
 """Observations of a partition in a metadata log, and the model's actions that can explain them.
 
-- ``ControllerStepper``: the controller's actions on one partition, with as many brokers and settings as a log can have.
 - Observations: the log's records about a partition, a broker of it or its settings, with brokers' ids.
 - ``Evidence``: an observation as the model sees it, in slots.
-- ``Hypothesis``: an action of the model with its parameters, which can explain evidence.
+- Hypotheses: the actions of the model, with their parameters, that can explain evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
-from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
-from highwater.model.language.initial import Scalars
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.state import State
-from highwater.model.language.step import Memo, Stepper, TracedStep
-from highwater.model.replication.controller import Controller, registrations
-from highwater.model.replication.controller.types import NO_LEADER, ElectionType
+from highwater.model.replication.controller import registrations
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS, ControllerStepper, Hypothesis
 from highwater.traces.reports.observed import PartitionState
-
-# --- actions ---------------------------------------------------------------------------------------------
-
-MAX_BROKERS = Controller.parameters["brokers"].high
-"""The most brokers that one partition can have in the model: its replicas, and the targets of a reassignment."""
-
-MAX_ENTRIES = 4
-"""The most entries for one broker and partition in the controller's ELR index that the model distinguishes."""
-
-MAX_STEPS = 5_000
-"""The most cached steps of one ``ControllerStepper``."""
-
-PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
-"""The properties that every state is checked for."""
-
-
-class Hypothesis(NamedTuple):
-    """An action with its parameters, which can explain an observation. Brokers are slots 0, 1, ….
-
-    A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
-    """
-
-    action: str
-    values: tuple[Any, ...] = ()
-
-
-class ControllerStepper(Stepper):
-    """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
-
-    All epochs are relative: leader, partition and broker epochs are 0 in a state, and a step shows by how much they
-    grow. ``partition`` is the slice of the partition's scalars in a state.
-    """
-
-    protocol: Controller
-
-    def __init__(self, slots: int, rules: frozenset[str]) -> None:
-        self.slots, self.rules = slots, rules
-        sizes = {
-            "brokers": slots,
-            "min_isr": 1,
-            "max_min_isr": MAX_BROKERS,
-            "reassignments": 1,
-            "unclean_election": 2,
-            "resumed_shutdowns": 1,
-            "leads_elsewhere": 1,
-            "first_partition_replicas": MAX_BROKERS,
-            "removals": 1,
-            "directories": 2,
-            "failovers": 1,
-            "max_elr_entries": MAX_ENTRIES,
-            "max_broker_epoch": 1,
-            "max_leader_epoch": 1 + MAX_ENTRIES,
-            "max_partition_epoch": 1 + MAX_ENTRIES,
-        }
-        protocol = Controller(sizes, rules)
-        super().__init__(
-            protocol,
-            {"target_choice": protocol.t.replicas, "election_choice": ElectionType},
-            {"alter_partition": "isr", "reassign": "target"},
-        )
-        self.paths = tuple(leaf.path for leaf in self.leaves)
-        self.partition = self.place("partition")
-        self._entries = self.place("elr_entries") if protocol.has_index else slice(0)
-        first, size = self.place("registrations").start, protocol.t.registration.leaf_count
-        self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
-        self._places = {name: self.place(name) for name in protocol.state.fields}
-        self._epochs = [i for i, path in enumerate(self.paths) if path.endswith("epoch")]
-        self._has_offline = "offline" in protocol.t.partition.fields
-        self._after = Memo(MAX_STEPS)
-        self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
-
-    def after(self, hypothesis: Hypothesis, state: Scalars) -> Scalars | None:
-        """The state after the step of a hypothesis; None if it cannot be taken."""
-        return self._after.of((hypothesis, state), self._taken, hypothesis, state)
-
-    def _taken(self, hypothesis: Hypothesis, state: Scalars) -> Scalars | None:
-        step = self.taken(hypothesis)
-        return None if step is None or not step.enabled(state) else step.after(state)
-
-    def taken(self, hypothesis: Hypothesis) -> TracedStep | None:
-        """The step of a hypothesis; None if it is never enabled."""
-        return self.step(hypothesis.action, hypothesis.values)
-
-    def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a state given as plain values. Missing hidden variables have their initial values.
-
-        Missing ``elr_entries`` are one entry for each ELR member.
-        """
-        partition = plain["partition"]
-        hidden: dict[str, Any] = {"partition": {"offline": [], **partition}}
-        if self.protocol.has_index and "elr_entries" not in plain:
-            hidden["elr_entries"] = [int(slot in partition["elr"]) for slot in range(self.slots)]
-        return super().encode({**plain, **hidden})
-
-    def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a partition given as plain values, as a part of a state's scalars."""
-        return self.protocol.t.partition.encode({"offline": [], **plain})
-
-    def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
-        """The state with exactly the replicas of these slots offline; unchanged if the rules have no directories."""
-        if not self._has_offline:
-            return state
-        plain = self.decode(state)
-        plain["partition"]["offline"] = list(offline)
-        return self.encode(plain)
-
-    def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
-        """The flags of the broker in a slot: registered, fenced, in controlled shutdown."""
-        registered, _, fenced, in_controlled_shutdown = state[self._registrations[slot]]
-        return bool(registered), bool(fenced), bool(in_controlled_shutdown)
-
-    def entries(self, state: Scalars) -> Scalars:
-        """For each slot, the number of index entries that its broker has in the controller's index of ELR members.
-
-        Empty if the rules have no such index.
-        """
-        return state[self._entries]
-
-    def with_entries(self, state: Scalars, entries: Scalars) -> Scalars:
-        """The state with these numbers of index entries."""
-        return (*state[: self._entries.start or 0], *entries, *state[self._entries.stop :])
-
-    def renumbered(
-        self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
-    ) -> Scalars:
-        """Convert a state of the stepper ``before``: its slots are renumbered, and its partition is replaced.
-
-        ``order`` has the old slot of each new slot. ``partition`` is the new partition as plain values.
-        """
-        scalars: list[int] = []
-        for name, type_ in before.protocol.state.fields.items():
-            own = state[before._places[name]]
-            if name == "registrations":
-                for slot in order:
-                    scalars += state[before._registrations[slot]]
-            elif name == "elr_entries":
-                scalars += [own[slot] for slot in order]
-            elif name == "partition":
-                scalars += self.encode_partition(partition)
-            elif name == "complete":
-                complete = set(type_.decode(own))
-                scalars += type_.encode([new for new, slot in enumerate(order) if slot in complete])
-            else:
-                scalars += own
-        return tuple(scalars)
-
-    def without_epochs(self, state: Scalars) -> Scalars:
-        """The state with its epochs set to 0."""
-        after = list(state)
-        for leaf in self._epochs:
-            after[leaf] = 0
-        return tuple(after)
-
-    def violated(self, state: Scalars) -> frozenset[str]:
-        """The names of the properties that do not hold in the state."""
-        return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
-
-    def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
-        """The value of a property in a state; True if the rules lack the property's rule, or do not promise it."""
-        exists = stated.rule is None or stated.rule in self.rules
-        promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
-        return stated.function(protocol, s) if promised else True
-
-
-@lru_cache(maxsize=64)
-def controller_stepper(slots: int, rules: frozenset[str]) -> ControllerStepper:
-    """The controller's actions for this number of slots and set of rules. They are traced once and cached."""
-    return ControllerStepper(slots, rules)
-
 
 # --- observations ----------------------------------------------------------------------------------------
 
@@ -395,17 +219,6 @@ class Evidence:
 
 PLACING = frozenset({"register", "lose_directory", "assigned_offline", "list_directories"})
 """Kinds of evidence after which a broker has other log directories, or its replica is in another one."""
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """A hypothesis that nearly explains evidence, with the guards and fields that disagree. Brokers are slots."""
-
-    hypothesis: Hypothesis
-    parameters: tuple[str, ...]
-    refused_by: tuple[str, ...]
-    passed: tuple[str, ...]
-    differences: Mapping[str, tuple[Any, Any]]
 
 
 def after_evidence(before: Observed, evidence: Evidence) -> Observed:

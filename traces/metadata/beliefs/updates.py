@@ -12,17 +12,25 @@ from typing import Any
 
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import differences
+from highwater.model.language.tracker import Nearest
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates, Update
+from highwater.traces.metadata.beliefs.belief_states import (
+    BeliefState,
+    BeliefStates,
+    Update,
+    candidate,
+)
+from highwater.traces.metadata.beliefs.controller_stepper import (
+    MAX_ENTRIES,
+    ControllerStepper,
+    Hypothesis,
+)
 from highwater.traces.metadata.beliefs.evidence import (
     BROKER_ACTIONS,
     ENVIRONMENT,
-    MAX_ENTRIES,
-    ControllerStepper,
+    Brokers,
     Evidence,
     Flags,
-    Hypothesis,
-    NearMiss,
     Observed,
     Slots,
     after_evidence,
@@ -31,12 +39,11 @@ from highwater.traces.metadata.beliefs.evidence import (
     may_cause,
     rounds,
 )
+from highwater.traces.reports.findings import Candidate
 from highwater.traces.rules.decisions import decisions
 
 # --- updates ---------------------------------------------------------------------------------------------
 
-NEAREST = 5
-"""The number of near misses that are reported for a record that nothing explains."""
 _LISTING = frozenset({"register", "lose_directory"})
 """Kinds of evidence in which a broker lists its log directories."""
 
@@ -134,14 +141,24 @@ def _without_rule(
     return actions.encode(plain) if evidence.after is None else None
 
 
-def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> list[NearMiss]:
-    """The hypotheses that come nearest to evidence that nothing explains, the nearest first."""
+def add_nearest(
+    nearest: Nearest[Candidate],
+    beliefs: BeliefStates,
+    belief: BeliefState,
+    evidence: Evidence,
+    reading: int,
+    brokers: Brokers,
+) -> None:
+    """Add the likely hypotheses to those that come nearest to evidence that nothing explains.
+
+    ``reading`` is the number of the evidence, if an observation has several. ``brokers`` are those of the slots.
+    """
     expected = after_evidence(belief.observed, evidence)
-    near: dict[Hypothesis, NearMiss] = {}
+    hypotheses = list(dict.fromkeys(likely(belief.observed, evidence)))
     actions = beliefs.actions(belief.slots)
     for state in sorted(belief.states):
-        for hypothesis in likely(belief.observed, evidence):
-            step = actions.taken(hypothesis)
+        for position, hypothesis in enumerate(hypotheses):
+            step = actions.step(hypothesis)
             if step is None:
                 continue
             refused = step.refusals(state)
@@ -155,18 +172,13 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
             if evidence.after is None and after["partition"]["partition_epoch"]:
                 wrong["record"] = ("written", "none")
             passed = tuple(g for g in step.guards if g not in refused)
-            found = NearMiss(hypothesis, tuple(step.instance.parameters), refused, passed, wrong)
-            if hypothesis not in near or _distance(found) < _distance(near[hypothesis]):
-                near[hypothesis] = found
-    return sorted(near.values(), key=_distance)[:NEAREST]
+            parameters = dict(zip(step.instance.parameters, hypothesis.values, strict=True))
+            found = Candidate(hypothesis.action, parameters, refused, passed, wrong)
+            nearest.add((reading, position), len(refused) + len(wrong), candidate(found, brokers))
 
 
 def _set(plain: dict[str, Any], evidence: Evidence) -> None:
     plain["unclean_election"], plain["first_partition_replicas"] = evidence.unclean, evidence.first
-
-
-def _distance(near: NearMiss) -> int:
-    return len(near.refused_by) + len(near.differences)
 
 
 # --- elr index -------------------------------------------------------------------------------------------
