@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import DamagedFileError, Source, TraceError, readable
+from highwater.traces.reading import DamagedFileError, Source, TraceError, printable, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -25,8 +26,19 @@ _COUNTED = {
 }
 """Singular and plural of the inputs that are replayed only together with a metadata log."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
+_ZOOKEEPER = (
+    "a log of a cluster with ZooKeeper, which has no metadata log. Replay cannot check such a cluster: brokers' logs "
+    "do not show which replicas could be elected"
+)
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
+_OTHERS = re.compile(
+    r".*\.(?:index|timeindex|txnindex|snapshot|properties|deleted|cleaned|swap|lock)|\.lock|meta\.properties|quorum-state|"
+    r"partition\.metadata|[\w-]*-checkpoint|\.kafka_cleanshutdown|kafkaServer-gc\.log.*|bootstrap\.checkpoint"
+)
+"""Names of files that Kafka keeps beside its logs, and that a replay does not need."""
+_MOST_NAMED = 5
+"""The most unrecognized files that a line names."""
 MAX_FILES = 100_000
 """The most files below a given directory; more are an error."""
 _METADATA = {
@@ -43,7 +55,8 @@ class Input:
 
     - ``kind`` is one of the constants above, such as METADATA_LOG.
     - ``broker_logs``, ``request_logs`` and dumps of data segments (``data_dumps``) are replayed with a metadata log.
-    - ``dumps`` are dumps of the metadata log itself, which the replay skips.
+    - ``dumps`` are dumps of the metadata log itself, and ``copies`` the logs of the cluster's other nodes. The replay
+      skips both.
     """
 
     path: Path
@@ -51,25 +64,27 @@ class Input:
     broker_logs: tuple[Path, ...] = ()
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
+    copies: tuple[Path, ...] = ()
     request_logs: tuple[Path, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """A note for each skipped dump of the metadata log."""
-        return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
+        """A note for each skipped dump or copy of the metadata log."""
+        dumps = [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
+        return dumps + [f"{copy}: skipped: a copy of this metadata log" for copy in self.copies]
 
 
 @dataclass
 class Inputs:
     """The inputs found in the given paths, and the files that are skipped.
 
-    ``passed_over`` is the number of unrecognized files. If no metadata log (or its dump) was found, ``alone`` has, by
+    ``passed_over`` has the unrecognized files. If no metadata log (or its dump) was found, ``alone`` has, by
     kind, the files that can only be replayed with one; otherwise it is empty. ``damaged`` has an error for each damaged
     compressed file that was not recognized.
     """
 
     found: list[Input] = field(default_factory=list)
-    passed_over: int = 0
+    passed_over: list[Path] = field(default_factory=list)
     alone: dict[str, list[Path]] = field(default_factory=dict)
     damaged: list[DamagedFileError] = field(default_factory=list)
 
@@ -80,7 +95,13 @@ class Inputs:
             f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
         ]
         if self.passed_over:
-            lines.append(f"skipped {count(self.passed_over, 'unrecognized file')}")
+            named = [str(path) for path in self.passed_over[:_MOST_NAMED]]
+            named += [f"{more} more"] if (more := len(self.passed_over) - len(named)) else []
+            first = _first_line(self.passed_over[0])
+            lines.append(
+                f"not read: {count(len(self.passed_over), 'file')} of no known kind: {', '.join(named)}. The first "
+                f"begins with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
+            )
         return lines
 
 
@@ -101,11 +122,11 @@ def kind_of(file: Path) -> str | None:
 def _kind_of_head(head: bytes) -> str | None:
     if is_request_log(head):
         return REQUEST_LOG
-    if is_broker_log(head):
-        return BROKER_LOG
     if is_data_dump(head):
         return DATA_DUMP
-    return RUN if is_run_trace(head) else None
+    if is_run_trace(head):
+        return RUN
+    return BROKER_LOG if is_broker_log(head) else None
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
@@ -136,15 +157,33 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
     if result.damaged and not result.found:
         raise result.damaged[0]
-    result.found = _without_dumps(list(dict.fromkeys(result.found)))
+    result.found = _without_dumps(_without_copies(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
+            if kind == BROKER_LOG and _is_of_zookeeper(first):
+                raise TraceError(first, None, None, _ZOOKEEPER)
             raise TraceError(first, None, None, f"a {_COUNTED[kind][0]} alone cannot be replayed: {_NEEDS}")
         return result
     for kind in _COUNTED:
         result.found = list(_with_logs(result.found, logs[kind], kind))
     return result
+
+
+def _is_of_zookeeper(log: Path) -> bool:
+    """True if a broker's log is from a cluster whose controller keeps its state in ZooKeeper."""
+    with Source(log) as source:
+        return (
+            re.search(
+                rb"kafka\.zk\.|kafka\.zookeeper|kafka\.controller\.KafkaController", source.read(1 << 20)
+            )
+            is not None
+        )
+
+
+def _first_line(file: Path) -> str:
+    with Source(file) as source:
+        return printable(source.read(400).partition(b"\n")[0].decode("utf-8", "replace").strip(), 80)
 
 
 def _what_it_is_not(path: Path) -> str:
@@ -165,7 +204,7 @@ def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) 
             result.damaged.append(wrong)
             continue
         if kind is None:
-            result.passed_over += 1
+            result.passed_over += [] if _OTHERS.fullmatch(file.name) else [file]
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
@@ -199,6 +238,17 @@ def _files(directory: Path) -> list[Path]:
     return sorted(files)
 
 
+def _without_copies(found: Sequence[Input]) -> list[Input]:
+    """The inputs; of several copies of a cluster's metadata log the longest stays, with the paths of the others."""
+    groups = metadata_log.copies([i.path for i in found if i.kind == METADATA_LOG])
+    copies = {first: tuple(others) for first, *others in groups}
+    return [
+        replace(i, copies=copies[i.path]) if i.kind == METADATA_LOG else i
+        for i in found
+        if i.kind != METADATA_LOG or i.path in copies
+    ]
+
+
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
     """The inputs; each dump of a metadata log moves into the input of that log, if the log is among the inputs."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
@@ -217,7 +267,7 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):
-        shared = {i: _shared(log, i.path) for i in metadata}
+        shared = {i: max(_shared(log, path) for path in (i.path, *i.copies)) for i in metadata}
         nearest = max(shared.values())
         for i, length in shared.items():
             if length == nearest:

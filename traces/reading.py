@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -167,7 +168,7 @@ def damage_of(path: Path) -> DamagedFileError | None:
 
 
 class Source:
-    """A file that can be read once, from its start. A gzip file is decompressed.
+    """A file that can be read once, from its start. A gzip file is decompressed, and a text in UTF-16 becomes UTF-8.
 
     Opening and reading raise TraceError if the file cannot be read, is no regular file or is damaged; ``chunks`` also
     if it exceeds MAX_BYTES.
@@ -184,8 +185,10 @@ class Source:
                 if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                     self._file.close()
                     raise TraceError(path, None, None, "not a file")
-                self.compressed = self._file.read(2) == GZIP_MAGIC
-                self._file.seek(0)
+                start = self._file.read(3)
+                self.compressed = start[:2] == GZIP_MAGIC
+                self._encoding = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+                self._file.seek(3 if start == codecs.BOM_UTF8 else 0)
         except ValueError:  # the path has a NUL
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
@@ -202,7 +205,8 @@ class Source:
         """The bytes of the file, in chunks. Use either this method or ``read``, not both."""
         total = 0
         with readable(self.path):
-            for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
+            plain = _gunzip(self.path, self._file) if self.compressed else _plain(self._file)
+            for chunk in plain if self._encoding is None else _as_utf8(plain, self._encoding):
                 total += len(chunk)
                 if total > MAX_BYTES:
                     raise TraceError(self.path, None, None, f"more than {MAX_BYTES} bytes of text")
@@ -210,7 +214,7 @@ class Source:
 
     def read(self, size: int, /) -> bytes:
         """The next ``size`` bytes; fewer only at the end of the file, or before damage that the next call raises."""
-        if not self.compressed:
+        if not self.compressed and self._encoding is None:
             with readable(self.path):
                 return self._file.read(size)
         parts, have = [self._rest], len(self._rest)
@@ -249,6 +253,12 @@ def readable(path: Path) -> Iterator[None]:
 def _plain(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(CHUNK):
         yield chunk
+
+
+def _as_utf8(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode("utf-8")
 
 
 def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:

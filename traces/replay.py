@@ -14,7 +14,7 @@ from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import RUN, Input, inputs
-from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.kafka.broker_log import BrokerLog
 from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.messages.request_replay import RequestsBeside
@@ -25,6 +25,7 @@ from highwater.traces.reading import DamagedFileError, TraceError, damage_of
 from highwater.traces.reports.findings import Doubt, Finding
 from highwater.traces.reports.observed import Course, Courses
 from highwater.traces.reports.report import Report
+from highwater.traces.reports.text import count
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
@@ -84,7 +85,8 @@ def _follow(
         replay_metadata(log, report, profile, rules, watch, progress)
         return lambda name: []
     courses = Courses() if histories is not None else None
-    watermarks = Watermarks([read_broker_log(file) for file in found.broker_logs], courses=courses)
+    broker_logs = [BrokerLog(file) for file in found.broker_logs]
+    watermarks = Watermarks([log.events() for log in broker_logs], courses=courses)
     notes: list[str] = []
     data = DataLogs(log for file in found.data_dumps for log in read_data_dump(file, notes))
     watch = replace(
@@ -94,6 +96,7 @@ def _follow(
     )
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
+    report.doubts += [_unread(log) for log in broker_logs if log.unread]
     _mark_complete(report, watermarks.complete)
     # If brokers' logs and dumps show the same violation, report it once.
     known = {_named(finding) for finding in findings}
@@ -113,6 +116,15 @@ def _follow(
         report.figures["dumps of data segments"] = len(found.data_dumps)
         report.figures["elections held against logs"] = data.judged
     return lambda name: [] if courses is None else courses.of(name, watermarks.utc_offset_ms)
+
+
+def _unread(log: BrokerLog) -> Doubt:
+    lines = count(log.unread, "line")
+    summary = (
+        f"{log.path}: {lines} about replicas cannot be read. The first is line {log.first_unread}. Expected: a date "
+        "with a time, then the message, with the broker's number in the message or in an earlier line"
+    )
+    return Doubt("unread lines", summary, {}, ())
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
@@ -197,12 +209,18 @@ def _skipped(wrong: DamagedFileError) -> Doubt:
 
 def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     """The input without its compressed logs that are cut off or damaged, and the error of each of them."""
-    names = ("broker_logs", "request_logs", "data_dumps")
-    errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
-    whole: dict[str, tuple[Path, ...]] = {
-        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
-    }
-    left = Input(found.path, found.kind, dumps=found.dumps, **whole)
+    files = (*found.broker_logs, *found.request_logs, *found.data_dumps)
+    errors = {file: damage_of(file) for file in files}
+
+    def whole(files: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(file for file in files if errors[file] is None)
+
+    left = replace(
+        found,
+        broker_logs=whole(found.broker_logs),
+        request_logs=whole(found.request_logs),
+        data_dumps=whole(found.data_dumps),
+    )
     return left, [wrong for wrong in errors.values() if wrong is not None]
 
 

@@ -21,7 +21,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.reading import DamagedFileError, TraceError, printable
 from highwater.traces.replay import replay_input
-from highwater.traces.reports.incidents import SEVERITIES
+from highwater.traces.reports.incidents import LOST, SEVERITIES
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, in_all, styled_summary, summary
 from highwater.traces.reports.text import count
@@ -293,20 +293,17 @@ def _status(report: Report, fail_on: str) -> Status:
     The first that applies counts:
 
     - BAD_REQUEST: the report has damage
-    - VIOLATED: an incident with ``certain`` and ``reliable`` has severity ``fail_on`` or worse; for ``fail_on`` "any",
-      its severity can be any, and a report with ``is_violated`` suffices
+    - VIOLATED: an incident with ``certain`` has severity ``fail_on`` or worse, and it is a loss or ``reliable``; for
+      ``fail_on`` "any", its severity can be any, and a report with ``is_violated`` suffices
     - INCONCLUSIVE: the report has caveats (``doubts``)
     """
     if report.damage:
         return Status.BAD_REQUEST
-    if fail_on == "any":
-        fails = report.is_violated or any(i.certain and i.reliable for i in report.incidents)
-    else:
-        least = SEVERITIES.index(fail_on.replace("-", "_"))
-        fails = any(
-            i.certain and i.reliable and SEVERITIES.index(i.severity) <= least for i in report.incidents
-        )
-    if fails:
+    least = len(SEVERITIES) if fail_on == "any" else SEVERITIES.index(fail_on.replace("-", "_"))
+    if (fail_on == "any" and report.is_violated) or any(
+        i.certain and (i.reliable or i.severity == LOST) and SEVERITIES.index(i.severity) <= least
+        for i in report.incidents
+    ):
         return Status.VIOLATED
     return Status.INCONCLUSIVE if report.doubts else Status.OK
 

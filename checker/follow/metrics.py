@@ -23,7 +23,7 @@ _GAUGES: tuple[tuple[str, str, _Value], ...] = (
         lambda c: c.last_time / 1000,
     ),
     ("delay_seconds", "From the last record's time to the moment it was followed.", lambda c: c.delay),
-    ("caveats", "Reasons why an incident may be missed or wrong.", lambda c: c.caveats),
+    ("caveats", "Reasons why an incident may be missed or wrong.", lambda c: c.caveats + c.unreadable),
     ("waiting", "1 while the directory has no metadata log.", lambda c: c.is_waiting),
 )
 """The metrics without labels: name, help and value."""

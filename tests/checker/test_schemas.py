@@ -26,7 +26,7 @@ DIGESTS = {
     "proof": "3535ce93e8ea3458",
     "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
-    "report": "ffdb8743fd1b0cb2",
+    "report": "ce3ff423f2974cb1",
     "incidents": "60e6a556c5e56365",
 }
 """Schema → digest, descriptions left out.

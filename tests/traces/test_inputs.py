@@ -30,7 +30,7 @@ LOG_LINE = "[2026-11-20 11:53:45,758] INFO [Partition t1-0 broker=0] Log loaded 
 RUN_LINE = json.dumps({"meta": {"format": "highwater-trace-1"}}) + "\n"
 
 
-def segment(directory: Path) -> Path:
+def segment(directory: Path, time: int = 1000) -> Path:
     directory.mkdir(parents=True)
     key, value = encode_control(
         "LEADER_CHANGE", {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []}
@@ -38,8 +38,8 @@ def segment(directory: Path) -> Path:
     level = {"name": "metadata.version", "featureLevel": 29}
     path = directory / "00000000000000000000.log"
     path.write_bytes(
-        encode_batch(0, 1, 1000, [value], control=True, keys=[key])
-        + encode_batch(1, 1, 1000, [encode("FEATURE_LEVEL_RECORD", 0, level)])
+        encode_batch(0, 1, time, [value], control=True, keys=[key])
+        + encode_batch(1, 1, time, [encode("FEATURE_LEVEL_RECORD", 0, level)])
     )
     return path
 
@@ -69,7 +69,11 @@ def test_a_directory_is_searched_and_unknown_files_are_skipped(tmp_path: Path) -
     (tmp_path / "x" / "bootstrap.checkpoint").write_bytes(log.read_bytes())  # as in every data directory
     found = inputs([tmp_path])
     assert found.found == [Input(run, RUN), Input(log.parent, METADATA_LOG)]
-    assert found.passed_over == 2
+    assert found.passed_over == [tmp_path / "x" / "notes.txt"]
+    (line,) = found.skipped
+    assert line.startswith(
+        f"not read: 1 file of no known kind: {tmp_path / 'x' / 'notes.txt'}. The first begins with 'hello'"
+    )
 
 
 def test_links_to_directories_are_followed_once(tmp_path: Path) -> None:
@@ -82,18 +86,40 @@ def test_links_to_directories_are_followed_once(tmp_path: Path) -> None:
     (below.parent / "b").symlink_to(outside)
     found = inputs([below.parent])
     assert found.found == [Input(run, RUN), Input(below.parent / "b", METADATA_LOG)]
-    assert found.passed_over == 1
+    assert found.passed_over == [below / "notes.txt"]
     assert inputs([below.parent / "b"]).found == [Input(below.parent / "b", METADATA_LOG)]
 
 
 def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     for cluster in ("a", "b"):
-        segment(tmp_path / cluster / "metadata")
+        segment(tmp_path / cluster / "metadata", ord(cluster))
         text(tmp_path / cluster / "logs" / "node0" / "server.log", LOG_LINE)
     found = inputs([tmp_path]).found
     assert [i.broker_logs for i in found] == [
         (tmp_path / cluster / "logs" / "node0" / "server.log",) for cluster in ("a", "b")
     ]
+
+
+def test_the_copies_of_a_clusters_log_are_one_input(tmp_path: Path) -> None:
+    """As in a support bundle: a copy of the log a node, each with its broker's logs. The longest is replayed."""
+    for node in range(3):
+        log = segment(tmp_path / f"node{node}" / "__cluster_metadata-0")
+        text(tmp_path / f"node{node}" / "server.log", LOG_LINE)
+    with log.open("ab") as file:
+        file.write(encode_batch(2, 1, 1000, [encode("NO_OP_RECORD", 0, {})]))
+    other = segment(tmp_path / "other" / "__cluster_metadata-0", 7).parent
+    first, second = sorted(inputs([tmp_path]).found, key=lambda i: str(i.path))
+    assert first.path == log.parent
+    assert first.copies == tuple(tmp_path / f"node{n}" / "__cluster_metadata-0" for n in range(2))
+    assert len(first.broker_logs) == 3
+    assert (second.path, second.copies, second.broker_logs) == (other, (), ())
+    assert replay(tmp_path / "node2", broker_logs=[tmp_path / "node0"]).records == 3
+
+
+def test_logs_of_a_cluster_with_zookeeper_cannot_be_replayed(tmp_path: Path) -> None:
+    line = "[2026-11-20 11:58:05,144] INFO [Controller id=0] Starting (kafka.controller.KafkaController)\n"
+    with pytest.raises(TraceError, match="a cluster with ZooKeeper, which has no metadata log"):
+        inputs([text(tmp_path / "controller.log", line)])
 
 
 def test_a_log_without_partitions_says_that_nothing_was_checked(tmp_path: Path) -> None:

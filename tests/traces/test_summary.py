@@ -161,7 +161,7 @@ def incident(**facts: Any) -> Finding:
 def lost(**changed: Any) -> Finding:
     facts = {
         "leader": 2, "leader_epoch": 1, "restarted": False, "elected_from": None, "lost": 24, "first_lost": 1,
-        "end_lost": 25, "leo": 1, "hwm": 25, "had": [{"broker": 0, "records": 24}],
+        "end_lost": 25, "leo": 1, "hwm": 25, "had": [{"broker": 0, "records": 24}], "standing": "exact",
     }  # fmt: skip
     return finding("leader_completeness", "B4", facts=facts | changed)
 

@@ -48,7 +48,7 @@ class Position:
     """A broker's LEO and role when it begins to lead or to follow in a leader epoch.
 
     ``offset`` is the LEO. ``leader`` is the broker itself if it leads, None without a leader. ``truncated`` is true if
-    the broker truncated its log after the previous position.
+    the broker truncated its log after the previous position, and ``restarted`` if it loaded its log after it.
     """
 
     epoch: int
@@ -56,6 +56,7 @@ class Position:
     leads: bool
     leader: int | None
     truncated: bool
+    restarted: bool = False
 
 
 @dataclass(slots=True)
@@ -64,7 +65,8 @@ class Stint:
 
     ``start`` is None if no line shows it. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
     ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
-    once the HWM has reached the start offset of the leader epoch.
+    once the HWM has reached the start offset of the leader epoch. ``leos`` has the last LEO of each follower that the
+    leader logged in this epoch.
     """
 
     broker: int
@@ -127,6 +129,11 @@ RECENT = 64
 LIMIT_TRUNCATIONS = 64
 """The most truncations stored per broker and partition: the latest ones."""
 
+NextEpoch = Callable[[int], "tuple[int, int] | None"]
+"""Maps a leader epoch to the next one in whose ISR the broker was, and the local time (ms) of its election.
+
+None if there is none, or if the lead of the broker's times over UTC is unknown.
+"""
 MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 """Maps a partition epoch to its min ISR (None if uncertain) and its number of replicas (None if unknown)."""
 
@@ -148,7 +155,8 @@ class _Committed:
 class LogEnd:
     """A broker's LEO as of ``event``.
 
-    If ``is_exact`` is false, the log may have grown since, or a truncation may have removed more.
+    ``is_exact`` is true while the broker neither leads nor follows a leader. Otherwise the log may have grown since, or
+    a truncation may have removed more.
     """
 
     offset: int
@@ -159,8 +167,9 @@ class LogEnd:
 class BrokerView:
     """The history of one partition in one broker's log. Pass the events to ``take`` in order, then call ``finish``."""
 
-    def __init__(self, broker: int, min_isr: MinIsr) -> None:
+    def __init__(self, broker: int, min_isr: MinIsr, next_epoch: NextEpoch = lambda epoch: None) -> None:
         self.broker = broker
+        self._next_epoch = next_epoch
         self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
         self.followed: deque[events.BecameFollower] = deque(maxlen=LIMIT_STINTS)
         self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
@@ -180,7 +189,8 @@ class BrokerView:
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=RECENT)
         self._known_epoch = -1
         self._settings: tuple[int | None, ...] = ()
-        self._truncated = False
+        self._truncated = self._restarted = False
+        self._is_idle = False
         self._end_tenure()
 
     def _end_tenure(self) -> None:
@@ -193,6 +203,7 @@ class BrokerView:
         self._joining: dict[int, tuple[int, int, events.IsrSubmitted]] = {}
         self._said: dict[tuple[str, int], Breach] = {}
         self._between: list[events.HwmMoved] | None = None
+        self._late: events.HwmMoved | None = None
 
     def take(self, event: events.BrokerEvent) -> None:
         """Process the next event of this broker and partition."""
@@ -220,7 +231,7 @@ class BrokerView:
             case events.HwmLowered():
                 self._lowered(event)
             case events.InitialHwm() | events.LogLoaded():
-                self._settings = ()
+                self._settings, self._restarted = (), True
                 self.tells_truncations = True
                 if not self._in_ms_of_state(event):
                     self._end_tenure()
@@ -239,11 +250,18 @@ class BrokerView:
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
-                self.end = LogEnd(event.leo, event.leader is None, event)
+                self._is_idle = event.leader is None
+                self.end = LogEnd(event.leo, self._is_idle, event)
             case events.BecameLeader():
+                self._is_idle = False
                 self.end = LogEnd(event.start_offset, False, event)
+            case events.StillLeader() | events.StillFollower():
+                self._is_idle = False
             case events.LogLoaded():
+                self._is_idle = True
                 self.end = LogEnd(event.leo, True, event)
+            case events.EndShown():
+                self.end = LogEnd(event.leo, self._is_idle, event)
             case events.IsrShrinking():
                 self.end = LogEnd(max(known, event.leo), False, event)
             case events.HwmMoved() if self._stint is not None and event.after > known:
@@ -276,6 +294,8 @@ class BrokerView:
             for move in self._between or ():
                 self._stint.hwm_is(move.after, move)
         self._between = None
+        begins = isinstance(event, events.BecameLeader | events.BecameFollower)
+        self._settle_late(event.leader_epoch, begins)
         match event:
             case events.BecameFollower():
                 self._end_tenure()
@@ -287,24 +307,43 @@ class BrokerView:
                 self._leads(event)
 
     def _leads(self, event: events.BecameLeader | events.StillLeader) -> None:
+        is_still = isinstance(event, events.StillLeader)
+        if is_still and self._stint is not None and event.leader_epoch != self._stint.epoch:
+            self._end_tenure()  # the line that began this epoch is missing
         if self._stint is not None and event.hwm >= 0 and event.time_ms > self._last_move_ms:
             self._goes_back(event, self._ranges.top, event.hwm)
         if isinstance(event, events.BecameLeader):
             if self._stint is None:
                 self._end_tenure()
                 self._start_hwm = event.hwm
-            self._stint = Stint(self.broker, event.leader_epoch, event, leos=self._leos)
+            self._stint = Stint(self.broker, event.leader_epoch, event)
             self.stints.append(self._stint)
             self._at(event.leader_epoch, event.start_offset, True, self.broker)
             under = event.under_min_isr
         else:
             if self._stint is None:
                 self._end_tenure()
-                self._stint = Stint(self.broker, event.leader_epoch, None, leos=self._leos)
+                self._stint = Stint(self.broker, event.leader_epoch, None)
                 self.stints.append(self._stint)
             under = None
         self._stint.hwm_is(event.hwm, event)
         self._updated(event, event.isr, event.partition_epoch, under)
+
+    def _is_late(self, event: events.BrokerEvent) -> bool:
+        """True if lines are missing, or the broker lags: it was in the ISR of a later epoch before this event."""
+        following = None if self._stint is None else self._next_epoch(self._stint.epoch)
+        return following is not None and event.time_ms > following[1]
+
+    def _settle_late(self, epoch: int, begins: bool) -> None:
+        """Count an HWM that came late, unless the broker's next line about its role shows that lines are missing.
+
+        That line is about a leader epoch, which it ``begins`` or not.
+        """
+        if self._stint is not None and self._late is not None:
+            following = self._next_epoch(self._stint.epoch)
+            if epoch == self._stint.epoch or (begins and following is not None and epoch <= following[0]):
+                self._stint.hwm_is(self._late.after, self._late)
+        self._late = None
 
     def _updated(
         self, event: events.BrokerEvent, isr: tuple[int, ...], epoch: int, under: bool | None
@@ -328,8 +367,8 @@ class BrokerView:
             self._end_tenure()
 
     def _at(self, epoch: int, offset: int, leads: bool, leader: int | None) -> None:
-        self.positions.append(Position(epoch, offset, leads, leader, self._truncated))
-        self._truncated = False
+        self.positions.append(Position(epoch, offset, leads, leader, self._truncated, self._restarted))
+        self._truncated = self._restarted = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
         """True if an event has the time (ms) of the last state-change line; the event then counts as earlier."""
@@ -350,6 +389,10 @@ class BrokerView:
         if self._between is not None:
             if not self._between or event.after > self._between[0].after:
                 self._between[:] = [event]
+            return
+        if self._is_late(event):
+            if self._late is None or event.after > self._late.after:
+                self._late = event
             return
         self.moves += 1
         self._stint.hwm_is(event.after, event)
@@ -450,7 +493,7 @@ class BrokerView:
         The leader uses the LEO before it writes the line. The LEO is therefore also checked against earlier HWM moves
         and ISR proposals.
         """
-        if self._stint is None:
+        if self._stint is None or self._is_late(event):
             return
         replica, known = event.replica, self._leos.get(event.replica, -1)
         at_most = max(known, event.leo)
@@ -467,7 +510,7 @@ class BrokerView:
         joining = self._joining.pop(replica, None)
         if joining is not None:
             self._joined(replica, at_most, *joining)
-        self._leos[replica] = event.leo
+        self._leos[replica] = self._stint.leos[replica] = event.leo
 
     def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: events.IsrSubmitted) -> None:
         if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
@@ -489,6 +532,9 @@ class BrokerView:
             self._joining[event.added] = (max(self._ranges.top, self._start_hwm), start, event)
 
     def _shrinking(self, event: events.IsrShrinking) -> None:
+        if self._stint is not None and self._between is None:
+            self._stint.hwm_is(event.hwm, event)
+            self._stint.leos |= {replica: leo for replica, leo in event.out_of_sync if leo >= 0}
         for replica, leo in event.out_of_sync:
             if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(

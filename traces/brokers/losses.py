@@ -14,7 +14,7 @@ log.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +25,10 @@ from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent, Truncat
 from highwater.traces.kafka.dumps import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
+    AT_LEAST,
+    AT_MOST,
     EMPTY,
+    EXACT,
     Json,
     LogTruncation,
     PartitionChange,
@@ -53,6 +56,8 @@ class Epochs:
     last_min_isr: int | None = None
     changed: int | None = None
     """The metadata offset of the last change; None before the first."""
+    in_sync: dict[int, list[int]] = field(default_factory=dict)
+    """By broker: the leader epochs, ascending, in whose ISR the broker was while there was a leader."""
     settings: list[int] = field(default_factory=list)
     """The metadata offsets at which min.insync.replicas or unclean election changed, ascending.
 
@@ -75,6 +80,18 @@ class Epochs:
         known = [v for v in found if v is not None]
         is_settled = self._is_settled(version, following)
         return min(known) if is_settled and len(known) == len(found) else None, len(version.state.replicas)
+
+    def next_in_sync(self, broker: int, epoch: int, ahead_ms: int | None) -> tuple[int, int] | None:
+        """The next leader epoch after ``epoch`` in whose ISR a broker was, and the local time of its election.
+
+        ``ahead_ms`` is the lead of local times over UTC. None if it is unknown, or if there is no such epoch.
+        """
+        if ahead_ms is None:
+            return None
+        found = self.in_sync.get(broker, [])
+        at = bisect_right(found, epoch)
+        change = self.elections.get(found[at]) if at < len(found) else None
+        return None if change is None else (found[at], change.time + ahead_ms)
 
     def _is_settled(self, version: PartitionChange, following: PartitionChange | None) -> bool:
         """True if no setting changed between two versions of the partition (None: the end of the log)."""
@@ -137,10 +154,16 @@ class Lineage:
 
     A follower that has fetched from a leader has the leader's log up to the follower's LEO (B3). If a follower had no
     leader, or neither grew nor truncated its log, the follower's log is unchanged.
+
+    ``known`` is the metadata log's history. If a broker's log shows nothing of an epoch with another leader, the broker
+    was down, or lines are missing and its log is unknown. It was not down if it was in that epoch's ISR, or if it did
+    not load its log later.
     """
 
-    def __init__(self, views: dict[int, BrokerView]) -> None:
+    def __init__(self, views: dict[int, BrokerView], known: Epochs) -> None:
         self._views = views
+        self._in_sync = known.in_sync
+        self._elections = sorted((epoch, change.state.leader) for epoch, change in known.elections.items())
         self._next = dict.fromkeys(views, 0)
         self._own: dict[int, Log | None] = {}
         self._written: dict[int, Log | None] = {}
@@ -188,6 +211,12 @@ class Lineage:
             return ()
         if before is None:
             return None
+        in_sync, elections = self._in_sync.get(broker, []), self._elections
+        if in_sync[bisect_right(in_sync, before.epoch) : bisect_left(in_sync, now.epoch)]:
+            return None
+        unseen = elections[bisect_left(elections, (before.epoch + 1,)) : bisect_left(elections, (now.epoch,))]
+        if not now.restarted and any(leader != broker for _, leader in unseen):
+            return None
         own = self._own.get(broker)
         if not before.leads and before.leader is not None:
             stayed = (
@@ -205,21 +234,34 @@ class Lineage:
 Utc = Callable[[BrokerEvent], int | None]
 
 
-def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
-    """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders."""
+def by_broker_logs(
+    views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc, known: Epochs
+) -> Iterator[ReplicaEnd]:
+    """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders.
+
+    An end is exact only if the partition has had no leader since the broker's last line about its role.
+    """
     for broker, view in sorted(views.items()):
         end = view.end
         if end is None:
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
-        heard = [s.leos.get(broker, -1) for v in views.values() for s in v.stints if s.epoch == epoch]
+        # A leader's line can be the only one about a follower's end.
+        stints = [s for v in views.values() for s in v.stints if s.epoch >= epoch]
         if isinstance(end.event, Truncating):
-            heard = heard[-1:]  # The leader may have restarted with a shorter log.
-        leo = end.offset if end.is_exact else max([end.offset, *heard])
+            stints = stints[-1:]  # The leader may have restarted with a shorter log.
+        heard = [s for s in stints if broker in s.leos]
+        leo = end.offset
+        is_exact = end.is_exact and not any(
+            v.state.leader is not None for v in known.versions.values() if v.state.leader_epoch > epoch
+        )
+        if not is_exact:
+            leo = max([leo, *(s.leos[broker] for s in heard)])
+            epoch = max([epoch, *(s.epoch for s in heard)])
         yield ReplicaEnd(
             broker,
             leo,
-            not end.is_exact,
+            not is_exact,
             lineage.last_epoch(broker, leo) if leo else EMPTY,
             utc(end.event),
             epoch,
@@ -277,6 +319,7 @@ class Loss:
     """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` up to ``high`` (exclusive).
 
     The leader of the stint ``committed`` had moved its HWM to ``high``. ``earlier`` has all stints before ``stint``.
+    ``is_compared`` is true if the logs of both leaders are known, so that the first difference is known, too.
     ``known`` is the partition's history in the metadata log. ``utc`` maps an event to its time in ms since the epoch,
     or to None if the time is unknown. ``line`` maps an event to its file and line.
     """
@@ -292,6 +335,7 @@ class Loss:
     known: Epochs
     utc: Utc
     line: Callable[[BrokerEvent], str]
+    is_compared: bool
 
     @property
     def is_again(self) -> bool:
@@ -344,7 +388,26 @@ class Loss:
             **_facts_of(stint.broker, stint.epoch, self.source, start, self.kept, self.high),
             "restarted": self.is_again, "hwm": self.high, "hwm_broker": self.committed.broker,
             "hwm_epoch": self.committed.epoch, "had": had,
+            "standing": EXACT if self.is_compared and self._most() == self.high else AT_LEAST,
         }  # fmt: skip
+
+    def _most(self) -> int | None:
+        """The highest offset up to which records can have been committed; None if unknown.
+
+        The HWM waits for each ISR member, and does not move while the ISR is under min ISR (966.1). So it is the least
+        LEO of the members of the last ISR that was large enough, as they began the leader epoch of the loss. A member
+        whose log then ends below the HWM has lost records itself, and does not count.
+        """
+        if self.version is None:
+            return None
+        for epoch in range(self.version.state.partition_epoch - 1, -1, -1):
+            before, (min_isr, _) = self.known.versions.get(epoch), self.known.min_isr(epoch)
+            if before is None or min_isr is None:
+                return None
+            if len(before.state.isr) >= min_isr:
+                ends = [_at(self.views[b], self.stint.epoch) for b in before.state.isr if b in self.views]
+                return min((end for end in ends if end is not None and end >= self.high), default=None)
+        return None
 
     def _leader_lacks(self, facts: Json) -> Finding:
         committed = self.committed
@@ -419,9 +482,7 @@ def _held(
     is_least = own is None
     if own is None:
         known = [s.hwm for s in earlier if s.broker == broker]
-        last = next((s for s in reversed(earlier) if s.broker != broker), None)
-        if last is not None and broker in last.leos:
-            known.append(last.leos[broker])
+        known += [s.leos[broker] for s in earlier if s.broker != broker and broker in s.leos][-1:]
         own = max(known, default=0)
     had = max(0, min(own, high) - low)
     return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
@@ -551,7 +612,10 @@ class DataLogs:
         known.findings.append(
             _incomplete(
                 change.name, {"offset": change.position}, change.time,
-                {**_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had, "at_most": True},
+                {
+                    **_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had,
+                    "standing": AT_MOST,
+                },
                 f"the logs of the ISR at offset {committed.position} ({members}) go up to {high}",
                 f"up to {records(kept, high)} are lost: every member of that ISR had them; {others}",
             )

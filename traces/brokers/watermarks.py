@@ -117,6 +117,11 @@ class Watermarks:
         if after is None:
             return
         known.versions[after.partition_epoch] = change
+        for broker in after.isr if after.leader is not None else ():
+            epochs = known.in_sync.setdefault(broker, [])
+            if not epochs or epochs[-1] < after.leader_epoch:
+                epochs.append(after.leader_epoch)
+                del epochs[:-MAX_VERSIONS]
         known.changed = change.position
         known.latest = max(known.latest, after.partition_epoch)
         if is_election(change):
@@ -235,7 +240,10 @@ class Watermarks:
             yield event
 
     def _view(self, event: BrokerEvent) -> BrokerView:
-        view = BrokerView(event.broker, self._epochs(event.name).min_isr)
+        broker, known = event.broker, self._epochs(event.name)
+        view = BrokerView(
+            broker, known.min_isr, lambda epoch: known.next_in_sync(broker, epoch, self.utc_offset_ms(broker))
+        )
         self._views.setdefault(event.name, {})[event.broker] = view
         self._of_topic.setdefault((event.topic, event.broker), []).append(view)
         self._brokers.add(event.broker)
@@ -288,7 +296,7 @@ class Watermarks:
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]
         stints.sort(key=lambda stint: stint.epoch)
-        lineage = Lineage(views)
+        lineage = Lineage(views, known)
         committed: Stint | None = None
         high = 0
         steps: list[tuple[int, int, int]] = []
@@ -304,7 +312,7 @@ class Watermarks:
                         break
                     findings += Loss(
                         name, views, stints[:number], stint, stint.start, committed, kept, high, known, self._utc,
-                        self._named,
+                        self._named, former is not None and log is not None,
                     ).findings()  # fmt: skip
                     committed, high = stint, kept
                 elif committed is not None and log is not None and former is not None:
@@ -313,7 +321,7 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
-        self.ends[name] = list(by_broker_logs(views, lineage, self._utc))
+        self.ends[name] = list(by_broker_logs(views, lineage, self._utc, known))
         levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)

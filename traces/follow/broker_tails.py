@@ -61,6 +61,11 @@ class _Tail:
         if wrong is not None:
             raise wrong
 
+    @property
+    def first_unread(self) -> str:
+        """The first line about a replica that cannot be read, with its number; empty if all can be."""
+        return self._log.first_unread
+
     def _open(self) -> None:
         self._file, self._log, self._rest = opened(self.path), BrokerLog(self.path), b""
 
@@ -97,7 +102,7 @@ class BrokerTails:
         self.has_caught_up = False
         """True if the poll before the last one read every file to its end. That poll's events have all been yielded."""
         self.unreadable: dict[Path, str] = {}
-        """The reason why a file or directory cannot be read, for each of them."""
+        """The reason why a file, one of its lines, or a directory cannot be read, for each of them."""
 
     @property
     def number(self) -> int:
@@ -147,6 +152,8 @@ class BrokerTails:
                     latest, came = max(latest, place[0]), True
                 self._is_at_end &= tail.is_at_end
                 self.unreadable.pop(path, None)
+                if tail.first_unread:
+                    self.unreadable[path] = f"a line cannot be read: {tail.first_unread}"
             except FileNotFoundError:
                 tail.close()
             except (OSError, TraceError) as wrong:

@@ -63,6 +63,8 @@ class Counts:
     last_time: int = 0
     """The time of the last record, in ms since the epoch."""
     caveats: int = 0
+    unreadable: int = 0
+    """The number of brokers' logs and directories that cannot be read, or that have a line that cannot be read."""
     delay: float = 0.0
     """Seconds from the time of the last record to the end of the poll that read it."""
 
@@ -197,6 +199,7 @@ class LogReading:
             if self._unreadable.get(path) != why:
                 yield Notice("unreadable", f"{path}: {why}")
         self._unreadable = dict(tails.unreadable)
+        self._counts.unreadable = len(self._unreadable)
         new = []
         for finding in watermarks.news(self._min_isr):
             key = (finding.property, finding.partition, str(finding.position))
@@ -255,7 +258,7 @@ class LogReading:
         """The present state of a partition in the log so far."""
         state, since = partition.observed, partition.leaderless_since
         failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
-        final = FinalState.of(partition.name, state, since, failing) if failing or since is not None else None
+        final = FinalState.of(partition.name, state, since, failing)
         return PartitionNow(state, failing, final, self._whole_at.get(partition.name, (-1, -1)))
 
     def count(self) -> None:

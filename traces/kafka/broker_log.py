@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from highwater.traces.kafka.log_lines import LogLines
 from highwater.traces.reading import (
     INT32,
     INT64,
     Source,
     TraceError,
-    log_time,
     printable,
     split,
-    start_of_day,
 )
 
 
@@ -189,6 +188,13 @@ class LogLoaded(BrokerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class EndShown(BrokerEvent):
+    """The broker shows the LEO of its log in passing, for example after a truncation."""
+
+    leo: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicConfigured(BrokerEvent):
     """The broker is about to apply new settings of a topic.
 
@@ -214,11 +220,11 @@ class RegistrationFailed(BrokerEvent):
     """The controller refused to register this broker after an unexpected error. ``partition`` is -1."""
 
 
-# The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
-# only if the logger ``kafka.cluster.Partition`` is at DEBUG. Other lines, and those of stack traces, are skipped.
+# Moves of the HWM and the LEOs of followers are logged only if the logger ``kafka.cluster.Partition`` is at DEBUG; all
+# other events at INFO. Lines without an event are skipped. ``log_lines.py`` finds message and time in any layout.
 #
-# The date has no time zone. ``BrokerEvent.time_ms`` is the local time counted as UTC. ``UtcOffset`` finds the offset
-# from changes whose time is in the metadata log.
+# A date without a time zone is the local time, counted as UTC. ``UtcOffset`` finds the offset from changes whose time
+# is in the metadata log.
 
 MAX_MEMBERS = 1000
 """A line that lists more ISR members is refused."""
@@ -229,12 +235,8 @@ MAX_OFFSET_QUARTERS = 4 * 18
 
 # --- lines ----------------------------------------------------------------------------------------------
 
-_HEAD = re.compile(
-    rb"\[(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
-)
-_LOGGER = re.compile(rb"\(([A-Za-z_$][A-Za-z0-9_.$]*)\)\s*\Z")
 _BROKER = re.compile(
-    r"(?:(?:BrokerServer|ControllerServer|QuorumController|Broker) id|nodeId|broker)=(\d{1,10})\]"
+    rb"(?:(?:BrokerServer|ControllerServer|QuorumController|Broker|broker) id|nodeId|node\.id|broker)=(\d{1,10})\]"
 )
 _TP = r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)"
 _PARTITION = rf"\[Partition {_TP} broker=(?P<broker>\d+)\] "
@@ -313,7 +315,7 @@ def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 
-_OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), [^()]*\)")
+_OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)[^()]*\)")
 
 
 def _isr_shrinking(m: _Line) -> BrokerEvent:
@@ -341,7 +343,7 @@ def _isr_submitted(m: _Line) -> BrokerEvent:
     )  # fmt: skip
 
 
-_MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
+_MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\s|\Z)")
 
 
 def _topic_configured(m: _Line) -> BrokerEvent:
@@ -349,6 +351,15 @@ def _topic_configured(m: _Line) -> BrokerEvent:
     return TopicConfigured(
         *m.base(), None if found is None else m._bounded("min.insync.replicas", found[1], 1, INT32)
     )
+
+
+def _end_shown(m: _Line) -> BrokerEvent:
+    leo = m.number("leo")
+    return LogLoaded(*m.base(), leo) if m.text("log") == "LogLoader" else EndShown(*m.base(), leo)
+
+
+def _nothing_truncated(m: _Line) -> BrokerEvent:
+    return EndShown(*m.base(), m.number("last", -1) + 1)
 
 
 # Kafka 4.0 and later write the fields in another order, and lists instead of Scala sets.
@@ -367,175 +378,161 @@ _PENDING = (
     r".*CommittedPartitionState[(\[]isr=" + _IDS.format("committed")
 )  # fmt: skip
 
-_LOWERED = (
-    ("] Non-monotonic update of high watermark ",
-     rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
-     + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"),
-     _parts(HwmLowered, "before", "after")),
+# A text that the message of an event contains, its regular expression, and its reader. The text is found faster than
+# the expression, and most lines have none of the texts. Loggers do not count: they move from release to release.
+_LOG = rf"\[(?P<log>UnifiedLog|LogLoader|Log) partition={_TP}, dir=[^\]]*\] "
+_KINDS = tuple(
+    (needle.encode(), re.compile(expression), read)
+    for needle, expression, read in (
+        ("] Recorded replica ",
+         _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
+         r"and log start offset -?\d+\.", _parts(LeoRecorded, "replica", "leo")),
+        ("] High watermark updated from ",
+         _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
+         + _LOG_OFFSET.format("after"), _parts(HwmMoved, "before", "after")),
+        ("] ISR updated to ",
+         _PARTITION + r"ISR updated to (?P<isr>[\d,]*)(?P<under> *\(under-min-isr\))? *"
+         r"and version updated to (?P<pe>-?\d+)", _parts(IsrUpdated, "isr", "pe", "under")),
+        ("] Shrinking ISR from ",
+         _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
+         r"(?P<hwm>-?\d+), endOffset: (?P<leo>-?\d+)\)\. Out of sync replicas: (?P<out>.*)", _isr_shrinking),
+        ("] Submitting ISR state change ", _PARTITION + _PENDING, _isr_submitted),
+        ("] Log loaded for partition ",
+         _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)",
+         _parts(InitialHwm, "hwm")),
+        ("] Leader ",
+         _STATE + rf"Leader {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<start>-?\d+) "
+         r"with partition epoch (?P<pe>-?\d+), high watermark (?P<hwm>-?\d+), ISR " + _BRACKETS.format("isr")
+         + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
+         _parts(BecameLeader, "le", "start", "pe", "hwm", "isr", "under")),
+        ("] Skipped the become-leader ",
+         _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
+         + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
+         r"|the leader is already at a newer partition epoch)",
+         _parts(StillLeader, "le", "pe", "hwm", "isr")),
+        ("] Follower ",
+         _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
+         r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
+         r"Current leader is (?P<follows>-?\d+)\.", _parts(BecameFollower, "le", "leo", "pe", "hwm", "follows")),
+        ("] Skipped the become-follower ",
+         _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
+         + _SKIPPED + "(?:it is already a follower "
+         "|the follower is already at a newer partition epoch)", _parts(StillFollower, "le", "pe", "isr")),
+        ("] Truncating partition ",
+         r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
+         rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),",
+         _parts(Truncating, "leader", "offset")),
+        ("] Truncating to ", _LOG + r"Truncating to (?P<target>-?\d+) has no effect as the largest offset in the log "
+         r"is (?P<last>-?\d+)", _nothing_truncated),
+        ("] Loading producer state till offset ", _LOG + r"Loading producer state till offset (?P<leo>-?\d+)",
+         _end_shown),
+        ("] Non-monotonic update of high watermark ",
+         _LOG + "Non-monotonic update of high watermark from " + _LOG_OFFSET.format("before") + " to "
+         + _LOG_OFFSET.format("after"), _parts(HwmLowered, "before", "after")),
+        ("] Updating topic ",
+         r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "
+         r"with new configuration ?: ?(?P<settings>.*)", _topic_configured),
+        (". Renouncing leadership ",
+         r"(?P<event>[A-Za-z]{1,100}): event failed with (?P<exception>[A-Za-z]{1,100}) .*\. Renouncing leadership ",
+         _parts(ControllerResigned, "event", "exception")),
+        ("] Unable to register broker ",
+         r"\[BrokerLifecycleManager id=(?P<broker>\d+)\] Unable to register broker \d+ because the controller "
+         r"returned error UNKNOWN_SERVER_ERROR", _parts(RegistrationFailed)),
+        ("Completed load of Log(",
+         r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
+         r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
+         r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo")),
+        ("] Removed fetcher for partitions ",
+         r"\[ReplicaFetcherManager on broker (?P<broker>\d{1,10})\] Removed fetcher for partitions [A-Za-z]*"
+         r"\((?P<names>[^()]*)\)", None),
+    )
 )  # fmt: skip
-
-_RESIGNED = (
-    (". Renouncing leadership ",
-     r".*?(?P<event>[A-Za-z]{1,100}): event failed with (?P<exception>[A-Za-z]{1,100}) .*\. Renouncing leadership ",
-     _parts(ControllerResigned, "event", "exception")),
-)  # fmt: skip
-
-# By logger: the text that an event's message must contain, its regular expression, and its reader. The search for the
-# text is faster than the regular expression, and rejects most lines.
-_KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
-    logger: tuple((needle, re.compile(expression), read) for needle, expression, read in kinds)
-    for logger, kinds in {
-        "kafka.cluster.Partition": (
-            ("] Recorded replica ",
-             _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
-             r"and log start offset -?\d+\.", _parts(LeoRecorded, "replica", "leo")),
-            ("] High watermark updated from ",
-             _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
-             + _LOG_OFFSET.format("after"), _parts(HwmMoved, "before", "after")),
-            ("] ISR updated to ",
-             _PARTITION + r"ISR updated to (?P<isr>[\d,]*)(?P<under> *\(under-min-isr\))? *"
-             r"and version updated to (?P<pe>-?\d+)", _parts(IsrUpdated, "isr", "pe", "under")),
-            ("] Shrinking ISR from ",
-             _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
-             r"(?P<hwm>-?\d+), endOffset: (?P<leo>-?\d+)\)\. Out of sync replicas: (?P<out>.*)", _isr_shrinking),
-            ("] Submitting ISR state change ", _PARTITION + _PENDING, _isr_submitted),
-            ("] Log loaded for partition ",
-             _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)",
-             _parts(InitialHwm, "hwm")),
-        ),
-        "state.change.logger": (
-            ("] Leader ",
-             _STATE + rf"Leader {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<start>-?\d+) "
-             r"with partition epoch (?P<pe>-?\d+), high watermark (?P<hwm>-?\d+), ISR " + _BRACKETS.format("isr")
-             + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
-             _parts(BecameLeader, "le", "start", "pe", "hwm", "isr", "under")),
-            ("] Skipped the become-leader ",
-             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
-             + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
-             r"|the leader is already at a newer partition epoch)",
-             _parts(StillLeader, "le", "pe", "hwm", "isr")),
-            ("] Follower ",
-             _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
-             r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
-             r"Current leader is (?P<follows>-?\d+)\.", _parts(BecameFollower, "le", "leo", "pe", "hwm", "follows")),
-            ("] Skipped the become-follower ",
-             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
-             + _SKIPPED + "(?:it is already a follower "
-             "|the follower is already at a newer partition epoch)", _parts(StillFollower, "le", "pe", "isr")),
-        ),
-        "kafka.server.ReplicaFetcherThread": (
-            ("] Truncating partition ",
-             r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
-             rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),",
-             _parts(Truncating, "leader", "offset")),
-        ),
-        "kafka.log.UnifiedLog": _LOWERED,
-        # The logger's name in Kafka 4.2.
-        "org.apache.kafka.storage.internals.log.UnifiedLog": _LOWERED,
-        "kafka.server.metadata.DynamicConfigPublisher": (
-            ("] Updating topic ",
-             r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "
-             r"with new configuration : ?(?P<settings>.*)", _topic_configured),
-        ),
-        "org.apache.kafka.controller.QuorumController": _RESIGNED,
-        "org.apache.kafka.server.fault.LoggingFaultHandler": _RESIGNED,
-        "kafka.server.BrokerLifecycleManager": (
-            ("] Unable to register broker ",
-             r"\[BrokerLifecycleManager id=(?P<broker>\d+)\] Unable to register broker \d+ because the controller "
-             r"returned error UNKNOWN_SERVER_ERROR", _parts(RegistrationFailed)),
-        ),
-        "kafka.log.LogManager": (
-            ("Completed load of Log(",
-             r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
-             r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
-             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo")),
-        ),
-    }.items()
-}  # fmt: skip
-_REMOVED = re.compile(
-    r"\[ReplicaFetcherManager on broker (\d{1,10})\] Removed fetcher for partitions [A-Za-z]*\(([^()]*)\)"
+_NEEDLES = re.compile(b"|".join(re.escape(needle) for needle, _, _ in _KINDS))
+_BY_NEEDLE = {needle: (expression, read) for needle, expression, read in _KINDS}
+_COUNTED = re.compile(
+    rb"starts at leader epoch|ISR updated to|Shrinking ISR from|High watermark updated|Recorded replica|TruncationState"
 )
+"""In a line with such a text that cannot be read, an event is missing; other lines may be messages of another kind."""
 _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 
 
 def read_broker_log(path: Path) -> Iterator[BrokerEvent]:
-    """Read the events of a broker's log, plain or compressed, in the order of its lines.
-
-    An incomplete last line is skipped. Raises TraceError if the file cannot be read, is a damaged gzip file, or has a
-    line longer than ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number or time.
-    """
-    with Source(path) as source:
-        log = BrokerLog(path)
-        for line in split(source):
-            yield from log.take(line)
+    """Read the events of a broker's log, as ``BrokerLog.events`` does."""
+    return BrokerLog(path).events()
 
 
 class BrokerLog:
-    """Reads a broker's log line by line, like ``read_broker_log``."""
+    """A broker's log, read line by line. ``unread`` counts the lines whose event or time cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.unread, self.first_unread = 0, ""
         self._number = 0
         self._broker: int | None = None
+        self._lines = LogLines()
+
+    def events(self) -> Iterator[BrokerEvent]:
+        """The events of the file, plain or compressed, in the order of its lines. An incomplete last line is skipped.
+
+        Raises TraceError if the file cannot be read, is a damaged gzip file, or has a line longer than
+        ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number.
+        """
+        with Source(self.path) as source:
+            unread = 0
+            for line in split(source):
+                unread = self.unread
+                yield from self.take(line)
+            if not source.terminated:  # the last line may be incomplete
+                self.unread = unread
 
     def take(self, line: bytes) -> Iterator[BrokerEvent]:
-        """Read the events of the next line. Raises TraceError if a number or the time is impossible."""
+        """Read the events of the next line. Raises TraceError if a number is impossible."""
         self._number += 1
-        path, number = self.path, self._number
-        head = _HEAD.match(line)
-        logger = _LOGGER.search(line, max(0, len(line) - 200)) if head else None
-        if head is None or logger is None:
-            return
-        name = logger[1].decode("ascii")
-        if self._broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
+        if self._broker is None and (said := _BROKER.search(line, 0, 400)):
             self._broker = int(said[1])
-        if name == "kafka.server.ReplicaFetcherManager":
-            yield from _fetchers_removed(path, number, head, line)
+        needle = _NEEDLES.search(line)
+        if needle is None:
             return
-        kinds = _KINDS.get(name)
-        if kinds is None:
+        expression, read = _BY_NEEDLE[needle[0]]
+        found = self._lines.read(line, needle[0], expression)
+        if found is None or found.time_ms is None:
+            if _COUNTED.search(line):
+                self._not_read(line)
             return
-        text = line[head.end() : logger.start()].decode("utf-8", "replace").strip()
-        for needle, expression, read in kinds:
-            if needle not in text:
-                continue
-            match = expression.match(text)
-            if match is not None and (self._broker is not None or "broker" in match.groupdict()):
-                time_ms = _time(path, number, head)
-                yield read(_Line(path, number, time_ms, self._broker, match))
-            break
+        if read is None:
+            yield from self._fetchers_removed(found.message, found.time_ms)
+        elif self._broker is not None or "broker" in expression.groupindex:
+            yield read(_Line(self.path, self._number, found.time_ms, self._broker, found.message))
+        else:
+            self._not_read(line)
+
+    def _not_read(self, line: bytes) -> None:
+        self.unread += 1
+        self.first_unread = (
+            self.first_unread or f"{self._number}: {printable(line.decode('utf-8', 'replace'))}"
+        )
+
+    def _fetchers_removed(self, match: re.Match[str], time_ms: int) -> Iterator[BrokerEvent]:
+        for part in match["names"].split(","):
+            if named := _NAME.fullmatch(part.strip()):
+                broker, partition = int(match["broker"]), int(named[2])
+                if max(broker, partition) > INT32:
+                    wrong = f"{max(broker, partition)} is outside 0..{INT32}"
+                    raise TraceError(self.path, self._number, "partition", wrong)
+                yield FetcherRemoved(self.path, self._number, time_ms, broker, named[1], partition)
 
 
-def _fetchers_removed(path: Path, number: int, head: re.Match[bytes], line: bytes) -> Iterator[BrokerEvent]:
-    match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
-    if match is None:
-        return
-    time_ms = _time(path, number, head)
-    for part in match[2].split(","):
-        if named := _NAME.fullmatch(part.strip()):
-            broker, partition = int(match[1]), int(named[2])
-            if max(broker, partition) > INT32:
-                raise TraceError(path, number, "partition", f"{max(broker, partition)} is outside 0..{INT32}")
-            yield FetcherRemoved(path, number, time_ms, broker, named[1], partition)
-
-
-def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
-    """The local time of a line, in ms since the epoch, as if it were UTC. Raises TraceError if it is invalid."""
-    if start_of_day(head[1].decode("ascii")) is None:
-        raise TraceError(path, number, "date", f"there is no day {head[1].decode('ascii')}")
-    found = log_time(head)
-    if found is None:
-        raise TraceError(path, number, "time", f"there is no time {head.string[12:20].decode('ascii')}")
-    return found
+_LOGGER = re.compile(
+    rb"\b(?:org\.apache\.kafka|kafka\.[a-z]+)\.[\w.]*[A-Z]\w+|\bstate\.change\.logger\b"
+    rb"|\[\w+ (?:id|nodeId|broker|brokerId)=\d{1,10}\] "
+)
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d|\dT\d{6}|\d{13}|epochSecond")
 
 
 def is_broker_log(first_bytes: bytes) -> bool:
-    """True if a file with these first bytes, decompressed, is a log4j log that Kafka wrote."""
-    for line in first_bytes.split(b"\n"):
-        logger = _LOGGER.search(line) if _HEAD.match(line) else None
-        if logger and (b"kafka" in logger[1] or logger[1] == b"state.change.logger"):
-            return True
-    return False
+    """True if a file with these first bytes, decompressed, is a log that Kafka wrote, in any layout."""
+    lines = first_bytes.split(b"\n")
+    return any((_NEEDLES.search(line) or _LOGGER.search(line)) and _CLOCK.search(line) for line in lines)
 
 
 class UtcOffset:

@@ -27,7 +27,7 @@ from highwater.traces.kafka.values import (
 from highwater.traces.reading import Place, Source, TraceError, converted, mismatch, parse, printable, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
-SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
+SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})\r?$", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d{1,19}$")
 _RECORD = re.compile(
     r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): -?\d{1,19} keySize: -?\d{1,10} "
@@ -51,6 +51,28 @@ _PAYLOAD = "payload: "
 _TRAILING = re.compile(rb"Found (\d{1,19}) invalid bytes at the end of ")
 
 
+_BARE = re.compile(
+    rb"baseOffset: \d|\| offset: \d|\| (?=payload: |\w+:? \{|controlType: |endTxnMarker: )|payload: [{E]"
+)
+_BEGUN = re.compile(rb"\| offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (\d{1,19}) ")
+
+
+def bare(line: bytes) -> bytes:
+    """A line of a dump without what may stand before it: blanks, a time, the name of a container.
+
+    A record of ``--skip-record-metadata`` gets the sign ``|`` of other records.
+    """
+    found = _BARE.search(line, 0, _MOST_BEFORE)
+    if found is None:
+        return line.strip()
+    line = line[found.start() :].removesuffix(b"\r")
+    return b"| " + line if line.startswith(b"payload: ") else line
+
+
+_MOST_BEFORE = 200
+"""The most bytes before what is a line of a dump."""
+
+
 class _Payload(Struct):
     type: str
     version: Annotated[int, Meta(ge=0, lt=1 << 15)]
@@ -68,9 +90,16 @@ class _Batch:
     control: bool
     valid: bool
     size: int = 0
+    is_made: bool = False
+    """True if the dump has no line for the batch."""
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        """The values that the records of one made batch share."""
+        return self.timestamp, self.control
 
     def finished(self) -> RecordBatch:
         # Offsets ascend: if there are enough of them, there is no gap.
@@ -106,7 +135,7 @@ class _Dump:
         self.lines = split(source)
         self.notes, self.last = notes, last
         self.number = 0
-        self.left_out = 0
+        self.strays = self.left_out = 0
         """The number of records with fields that the schema tables lack."""
 
     def batches(self) -> Iterator[RecordBatch]:
@@ -115,18 +144,25 @@ class _Dump:
         line = b""
         try:
             for number, line in enumerate(self.lines, start=1):
-                self.number, line = number, line.removesuffix(b"\r")
-                if line.startswith(b"| ") and batch is not None:
-                    self._record(batch, line)
+                self.number, line = number, bare(line)
+                if line.startswith(b"| "):
+                    made = self._made(line)
+                    if made is not None and (batch is None or (batch.is_made and batch.key != made.key)):
+                        if batch is not None:
+                            yield self._whole(batch)
+                        batch, started = made, True
+                        self._note(
+                            f"{self.path}: no lines of batches: the records of one time count as one batch"
+                        )
+                    if batch is not None:
+                        self._record(batch, line)
                 elif line.startswith(b"baseOffset: "):
                     if batch is not None:
                         yield self._whole(batch)
                     batch, started = None, True
                     batch = self._batch(line)
                 elif started and not self._between(line):
-                    raise self._error(
-                        None, f"not a line of a dump: {printable(line.decode('utf-8', 'replace'), 60)}"
-                    )
+                    self._stray(line)
         except TraceError as wrong:
             # The last line may be cut off.
             if wrong.line != self.number or next(self.lines, None) is not None or self.source.terminated:
@@ -135,7 +171,7 @@ class _Dump:
             if batch is not None and len(batch.values) < batch.count:
                 batch = None
         if batch is not None:
-            if len(batch.values) < batch.count:
+            if len(batch.values) < batch.count and not (batch.control and not batch.values):
                 self._note(f"{self.path}:{batch.line}: the dump ends within a batch, which is skipped")
             elif self.last and not batch.valid:
                 self._note(f"{self.path}:{batch.line}: the last batch is not valid and is skipped")
@@ -144,9 +180,24 @@ class _Dump:
         if self.left_out:
             self._note(f"{self.path}: {self.left_out} records have unknown fields, which are ignored")
 
+    def _made(self, line: bytes) -> _Batch | None:
+        """A batch for a record without one, as ``grep '^|'`` leaves it; None if the line lacks offset and time."""
+        found = _BEGUN.match(line)
+        if found is None:
+            return None
+        offset, time = int(found[1]), int(found[2])
+        return _Batch(self.number, offset, offset, 0, -1, time, b" payload: " not in line, True, is_made=True)
+
+    def _stray(self, line: bytes) -> None:
+        """Note a line that is no part of a dump. If it was one of a record, the batch then lacks that record."""
+        self.strays += 1
+        if self.strays == 1:
+            shown = printable(line.decode("utf-8", "replace"), 60)
+            self._note(f"{self.path}:{self.number}: not a line of a dump, ignored: {shown}")
+
     def _between(self, line: bytes) -> bool:
         """True if a line is allowed between batches: the start of another segment, or Kafka's closing lines."""
-        if line.startswith(b"Dumping ") or LOG_HEAD.match(line) or not line:
+        if line.startswith((b"Dumping ", b"Starting offset: ")) or LOG_HEAD.match(line) or not line:
             return True
         if found := _TRAILING.match(line):
             left = found[1].decode()
@@ -198,6 +249,10 @@ class _Dump:
     def _whole(self, batch: _Batch) -> RecordBatch:
         if not batch.valid:
             raise self._error("isvalid", "the batch has a wrong checksum", batch.line)
+        if batch.control and not batch.values:  # --skip-record-metadata prints no control records
+            batch.offsets = list(range(batch.last - batch.count + 1, batch.last + 1))
+            batch.values = [None] * batch.count
+            batch.keys = [control_key(CONTROL_KEYS["LEADER_CHANGE"])] * batch.count
         if len(batch.values) != batch.count:
             message = f"a batch of {batch.count} records with {len(batch.values)} lines"
             raise self._error("count", message, batch.line)
@@ -208,6 +263,8 @@ class _Dump:
         if found is None:
             raise self._error(None, "not a line of a record")
         offset, value_size, rest = found.groups()
+        if batch.is_made:
+            batch.count, batch.last = batch.count + 1, max(batch.last, int(offset or 0))
         if len(batch.values) == batch.count:
             raise self._error(None, f"more than the {batch.count} records of the batch")
         at = batch.base + len(batch.values) if offset is None else int(offset)

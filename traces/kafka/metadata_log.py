@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +20,7 @@ from highwater.traces.kafka.batches import (
     RecordBatch,
     read_batches,
 )
-from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, read_dump
+from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, bare, read_dump
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
 from highwater.traces.reading import Source, TraceError, readable, split
 
@@ -31,14 +31,16 @@ LOOKED_AT = 1 << 16
 
 LEADER_CHANGE, SNAPSHOT_HEADER = 2, 3
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_BATCH_LINE = re.compile(
-    rb"^baseOffset: (\d{1,19}) lastOffset: \d{1,19} count: [^\n]{1,1000}\n", re.MULTILINE
-)
+_BATCH_LINE = re.compile(rb"(?:baseOffset|\| offset): (\d{1,19}) ")
 _RECORD_LINE = re.compile(
-    rb"\| [^\n{]{0,1000}?(SnapshotHeader|LeaderChange|controlType: LEADER_CHANGE|"
+    rb"(SnapshotHeader|LeaderChange|controlType: LEADER_CHANGE|"
     rb'payload: \{"type":"[A-Z_]{1,60}_RECORD")'
 )
 _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x00-\x7f]\x00(.*)", re.DOTALL)
+
+
+_WITHIN = 8000
+"""The bytes after the start of the first batch within which a dump's first record stands."""
 
 
 class KnownFile(NamedTuple):
@@ -133,15 +135,14 @@ def _kind(key: bytes | None, value: bytes, control: bool) -> str | None:
 
 def _dump(head: bytes) -> KnownFile | None:
     batch = _BATCH_LINE.search(head)
-    record = None if batch is None else _RECORD_LINE.match(head, batch.end())
+    record = None if batch is None else _RECORD_LINE.search(head, batch.start(), batch.start() + _WITHIN)
     if batch is None or record is None:
         return None
     base = int(batch[1])
+    if found := SNAPSHOT_HEAD.search(head, 0, batch.start()):
+        return KnownFile(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
     if record[1] != b"SnapshotHeader":
         return KnownFile(SEGMENT_DUMP, base)
-    for line in head[: batch.start()].splitlines():
-        if found := SNAPSHOT_HEAD.match(line):
-            return KnownFile(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
     return KnownFile(SNAPSHOT_DUMP, base)
 
 
@@ -169,6 +170,56 @@ def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
                 found[dump] = log
                 break
     return found
+
+
+_MOST_COMPARED = 100_000
+"""The most batches of a log that are compared with another log's."""
+
+
+@dataclass
+class _Sample:
+    """The checksums of a log's batches by first offset, of those whose offset is a multiple of ``step``."""
+
+    log: Path
+    step: int = 1
+    checksums: dict[int, int] = field(default_factory=dict)
+    last: int = -1
+
+    @classmethod
+    def of(cls, log: Path) -> _Sample:
+        found = cls(log)
+        for batch in _batches(log, _of_file):
+            if batch is None or batch[0]:
+                continue
+            _, base, checksum = batch
+            found.last = max(found.last, base)
+            if base % found.step == 0:
+                found.checksums[base] = checksum
+            if len(found.checksums) > _MOST_COMPARED:
+                found.step *= 2
+                found.checksums = {b: c for b, c in found.checksums.items() if b % found.step == 0}
+        return found
+
+    def is_of(self, other: _Sample) -> bool:
+        """True if the two logs share a batch, so that they are copies of one cluster's log."""
+        return not self.checksums.items().isdisjoint(other.checksums.items())
+
+
+def copies(logs: Sequence[Path]) -> list[list[Path]]:
+    """Group the logs that are copies of one cluster's metadata log; in each group the longest comes first.
+
+    Two logs that share a batch (its offset and checksum) are copies. One log alone is not read.
+    """
+    if len(logs) < 2:
+        return [[log] for log in logs]
+    groups: list[list[_Sample]] = []
+    for sample in map(_Sample.of, logs):
+        same = [group for group in groups if any(sample.is_of(one) for one in group)]
+        groups = [group for group in groups if group not in same]
+        groups.append([*(one for group in same for one in group), sample])
+    for group in groups:
+        group.sort(key=lambda one: (-one.last, str(one.log)))
+    return [[one.log for one in group] for group in groups]
 
 
 def _is_of(dump: Path, log: set[Batch | None]) -> bool:
@@ -203,7 +254,7 @@ def _of_file(path: Path) -> Iterator[tuple[int, int]]:
 
 def _of_dump(path: Path) -> Iterator[tuple[int, int]]:
     with Source(path) as source:
-        for line in split(source):
+        for line in map(bare, split(source)):
             if line.startswith(b"baseOffset: "):
                 said = _BATCH.match(line)
                 if said is None:

@@ -434,7 +434,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """Handle the creation of a partition. A partition in a snapshot is not checked."""
+    """Handle the creation of a partition. In a snapshot, or in a migration from ZooKeeper, its state is not checked."""
     pending.flush()
     data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
@@ -450,14 +450,14 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
             record.offset, record.time, name, f"create a partition of {what}", topicId=data["topicId"]
         )
         return
-    state = partition_state(data)
+    state, is_given = partition_state(data), tracker.is_loading or tracker.is_migrating
     try:
         possible, where = image.settings(topic, number, len(state.replicas)), _directories(data)
         belief, binding = automaton.initial(state, possible, offline=_offline(tracker, data, where))
-        wrong = {} if tracker.is_loading else automaton.wrong_creation(state)
-        if not tracker.is_loading and not tracker.lacks_beginning:
+        wrong = {} if is_given else automaton.wrong_creation(state)
+        if not is_given and not tracker.lacks_beginning:
             wrong = creation(tracker, state.replicas) | wrong
-        if where and not tracker.is_loading and tracker.follows_directories:
+        if where and not is_given and tracker.follows_directories:
             expected = at_creation(tracker, data)
             wrong = wrong | ({} if where == expected else {"directories": (list(expected), list(where))})
     except CannotFollow as why:
@@ -473,9 +473,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     image.place(partition, ())
     tracker.report.partitions = max(tracker.report.partitions, len(image.partitions))
     reporter.conditions(partition, belief, record.time)
-    reporter.created(
-        partition, record.offset, record.time, state, "snapshot" if tracker.is_loading else "create"
-    )
+    reporter.created(partition, record.offset, record.time, state, "snapshot" if is_given else "create")
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -573,6 +571,22 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     tracker.renew_rules(record.offset)
 
 
+_MIGRATING = (1, 2)
+"""The values of ``zkMigrationState`` while the controller copies ZooKeeper's metadata, or may do so."""
+
+
+def migration(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """Handle a new state of the migration from ZooKeeper, in which partitions begin in any state."""
+    pending.flush()
+    tracker.reporter.skipped(record.type)
+    was, tracker.is_migrating = tracker.is_migrating, record.data["zkMigrationState"] in _MIGRATING
+    if tracker.is_migrating and not was:
+        summary = (
+            "the cluster migrated from ZooKeeper; replay does not check the states that the migration wrote"
+        )
+        tracker.doubt("migration", summary, record.offset, ())
+
+
 def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a controller's registration. The levels of features that it supports show how new its code is."""
     pending.flush()
@@ -657,6 +671,7 @@ TOPIC_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
     "FEATURE_LEVEL_RECORD": feature,
     "REGISTER_CONTROLLER_RECORD": controller,
     "CLEAR_ELR_RECORD": clear_elr,
+    "ZK_MIGRATION_STATE_RECORD": migration,
     "BEGIN_TRANSACTION_RECORD": begin_transaction,
     "END_TRANSACTION_RECORD": end_transaction,
     "ABORT_TRANSACTION_RECORD": end_transaction,

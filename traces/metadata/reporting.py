@@ -239,7 +239,7 @@ class Reporter:
         self.has_lines = False
         self._lines: list[ReportLine] = []
         self._named: set[str | None] = set()
-        """The partitions that lines name, if the watch has histories."""
+        """The partitions that lines name."""
 
     def drain(self) -> list[Line]:
         """Remove and return the waiting lines, in the order of offsets and partitions."""
@@ -248,8 +248,7 @@ class Reporter:
         return [line for _, line in found]
 
     def _keep(self, line: Line) -> None:
-        if self._watch.histories is not None:
-            self._named.add(line.partition)
+        self._named.add(line.partition)
         self._lines.append(((line.position["offset"], line.partition or ""), line))
         self.has_lines = True
 
@@ -387,11 +386,11 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """At the end of the log, ``close`` a partition; note its state if it has no leader or a property fails."""
+        """At the end of the log, ``close`` a partition; note its state if it has no leader or has had a finding."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
-        if failing or partition.leaderless_since is not None:
-            since, name = partition.leaderless_since, partition.name
+        since, name = partition.leaderless_since, partition.name
+        if failing or since is not None or name in self._named:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:

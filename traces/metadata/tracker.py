@@ -78,6 +78,7 @@ class Tracker:
         self._automaton = self._with_rules(self.rules)
         self.path = Path()
         self.is_loading = False
+        self.is_migrating = False
         self.lacks_beginning = False
         """True if the log has neither its first record nor a snapshot."""
         self.has_new_features = False

@@ -8,15 +8,16 @@ checks that no more records are lost and that the partition has a leader again. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from shlex import quote
+from typing import Any
 
 from highwater.traces.reports.findings import Reported
-from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
+from highwater.traces.reports.observed import AT_LEAST, EMPTY, EXACT, Controllers, ReplicaEnd
+from highwater.traces.reports.text import BOUNDS, count, offsets
 from highwater.traces.reports.text import brokers as named
-from highwater.traces.reports.text import count, offsets
 from highwater.traces.rules import profiles
 
 NOW, RESTORE, CLIENTS, PREVENT = "do now", "restore", "clients", "prevent"
@@ -57,7 +58,8 @@ _clients, _prevent = partial(AdviceStep, CLIENTS), partial(AdviceStep, PREVENT)
 class Holder(Reported):
     """The state of lost records on a broker.
 
-    - ``records``: how many of the lost records are, or were, in the broker's log.
+    - ``records``: how many of the lost records are, or were, in the broker's log. ``standing`` says whether the number
+      is exact or a bound.
     - ``time``, ``offset``: of the log's truncation, or of its last known end. ``time`` is in ms since the epoch.
     """
 
@@ -66,6 +68,7 @@ class Holder(Reported):
     records: int
     time: int | None = None
     offset: int | None = None
+    standing: str = EXACT
 
 
 @dataclass(frozen=True)
@@ -186,15 +189,19 @@ def reset(r: Replicas, offset: int) -> str:
 
 
 def after_loss(
-    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
+    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int, more: bool = False
 ) -> Iterator[AdviceStep]:
-    """The steps after the leader's log lost the committed records from ``first`` to ``end`` - 1."""
+    """The steps after the leader's log lost the committed records from ``first`` to ``end`` - 1.
+
+    With ``more``, further records may be lost.
+    """
     have = [h for h in holders if h.state == HAS]
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
     for holder in have:
         b = holder.broker
         yield _now(
-            f"Stop broker {b} (or keep it stopped) and copy its log. It had {count(holder.records, 'lost record')} and "
+            f"Stop broker {b} (or keep it stopped) and copy its log. When last seen, it had "
+            f"{BOUNDS[holder.standing]}{count(holder.records, 'lost record')}. It "
             f"truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b)),
         )
@@ -209,8 +216,8 @@ def after_loss(
     if have or unknown:
         sources = [h.broker for h in have] or unknown
         yield _restore(
-            f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)} from the copy, and let the "
-            "application write them again.",
+            f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)}{' and later ones' * more} from "
+            "the copy, and let the application write them again.",
             (dump_copy(r.partition, sources[0]), *(start(b) for b in sources)),
         )
     yield _clients(
@@ -224,9 +231,22 @@ def after_loss(
     )
 
 
-def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
-    """The steps after an election that may have lost records, if the input does not show whether it did."""
-    others = [b for b in r.order if b != leader]
+def compare(r: Replicas, leader: int, back: Sequence[int] = ()) -> Iterator[AdviceStep]:
+    """The steps after an election that may have lost records, if the input does not show whether it did.
+
+    The replicas ``back`` have joined the ISR since, so they have truncated their logs.
+    """
+    others = [b for b in r.order if b != leader and b not in back]
+    gone = [b for b in back if b != leader]
+    if gone:
+        yield _now(
+            f"{named(gone).capitalize()} {'has' if len(gone) == 1 else 'have'} joined the ISR since the election, with "
+            "the new leader's log: nothing is left to copy there.",
+        )
+    if not others:
+        if not gone:
+            yield _now(f"No other replica of {r.partition} has a log to compare with.")
+        return
     yield _now(
         f"Stop {named(others)} and copy their logs before they truncate to the log of leader {leader}.",
         (*(stop(b) for b in others), *(copy(r.partition, b) for b in others)),
@@ -234,7 +254,7 @@ def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     yield _restore(
         "Compare the logs: run highwater replay with the brokers' logs, or with dumps of their data. Then start the "
         "brokers.",
-        (*(dump(r.partition, b) for b in r.order), *(start(b) for b in others)),
+        (*(dump(r.partition, b) for b in r.order if b not in gone), *(start(b) for b in others)),
     )
 
 
@@ -387,8 +407,8 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
         yield _restore(f"See the incident of {', '.join(partitions[:3])}.")
     else:
         yield _now(
-            "Find out why the controllers resign.",
-            ("grep 'Renouncing leadership' controller.log  # on each controller",),
+            "On each controller, find out why it resigned.",
+            ("grep -e 'Renouncing leadership' -e 'Completed transition to Unattached' controller.log",),
         )
 
 
@@ -416,35 +436,46 @@ def compare_before_request() -> AdviceStep:
 
 
 def holders(
-    had: Sequence[Mapping[str, object]],
+    had: Sequence[Mapping[str, Any]],
     r: Replicas,
     leader: int,
     leader_epoch: int,
     first: int,
     end: int,
+    back: Collection[int] = (),
 ) -> tuple[Holder, ...]:
     """The state of the lost records from ``first`` to ``end`` - 1 on each replica.
 
-    ``leader`` lost the records in ``leader_epoch``. ``had`` has the number of these records that each broker had.
+    ``leader`` lost the records in ``leader_epoch``. ``had`` has the number of these records that each broker had. The
+    brokers ``back`` have joined the ISR since the election.
     """
-    records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
+    had_by = {one["broker"]: one for one in had}
     ends = {one.broker: one for one in r.ends}
     found = []
-    for broker in dict.fromkeys((*r.order, *records)):
-        known, number = ends.get(broker), records.get(broker, 0)
-        if broker == leader or (known is not None and not number):
-            found.append(Holder(broker, LACKS, 0))
-        elif known is None:
-            found.append(Holder(broker, UNKNOWN, number))
-        else:
-            found.append(_holder(known, number, leader_epoch, first, end))
+    for broker in dict.fromkeys((*r.order, *had_by)):
+        its = had_by.get(broker, {})
+        holder = Holder(
+            broker, UNKNOWN, its.get("records", 0), standing=AT_LEAST if its.get("at_least", True) else EXACT
+        )
+        known = ends.get(broker)
+        if broker == leader:
+            holder = replace(holder, state=LACKS, records=0, standing=EXACT)
+        elif known is not None:
+            holder = _holder(holder, known, leader_epoch, first, end)
+        if broker in back and holder.state in (HAS, UNKNOWN):  # a member of the ISR has the leader's log
+            holder = replace(holder, state=TRUNCATED, time=None, offset=None)
+        found.append(holder)
     return tuple(found)
 
 
-def _holder(known: ReplicaEnd, number: int, leader_epoch: int, first: int, end: int) -> Holder:
+def _holder(holder: Holder, known: ReplicaEnd, leader_epoch: int, first: int, end: int) -> Holder:
+    """Add the state that the end of a replica's log shows. Only an exact end shows that records are missing."""
     cut = next((t for t in known.truncations if t.leader_epoch >= leader_epoch and t.to < end), None)
     if cut is not None:
-        return Holder(known.broker, TRUNCATED, number, cut.time, cut.to)
-    if known.leader_epoch < leader_epoch:
-        return Holder(known.broker, HAS if known.leo > first else UNKNOWN, number, known.time, known.leo)
-    return Holder(known.broker, UNKNOWN, number, known.time, known.leo)
+        return replace(holder, state=TRUNCATED, time=cut.time, offset=cut.to)
+    holder = replace(holder, time=known.time, offset=known.leo)
+    if known.leader_epoch >= leader_epoch:  # it may have truncated its log since
+        return holder
+    if holder.records:
+        return replace(holder, state=HAS)
+    return replace(holder, state=UNKNOWN if known.at_least or known.leo > first else LACKS)

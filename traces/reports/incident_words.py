@@ -12,7 +12,7 @@ from typing import Any
 from highwater.traces.reports.advice import Replicas
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, Controllers, FinalState, SettingChange
-from highwater.traces.reports.text import brokers, count, moment, offsets, span
+from highwater.traces.reports.text import BOUNDS, brokers, count, moment, offsets, span
 
 LABELS = {
     "lost": "DATA LOSS",
@@ -65,7 +65,7 @@ class Group:
 def lost(loss: Finding, group: Group) -> str:
     """The headline if committed records are gone from the leader's log."""
     known = loss.facts
-    number = ("up to " if known.get("at_most") else "") + count(known["lost"], "committed record")
+    number = BOUNDS[known["standing"]] + count(known["lost"], "committed record")
     where = offsets(known["first_lost"], known["end_lost"])
     return f"{group.partition} lost {number} (offset{'s' * (known['lost'] > 1)} {where}) at {_when(group)}"
 
@@ -307,13 +307,26 @@ def strangers(group: Group) -> list[int]:
 
 
 def members_that_lack(group: Group) -> list[int]:
-    """The members of ISR or ELR that can be elected although they may lack committed records."""
-    said = [f.facts["broker"] for f in group.findings if "member_of" in f.facts]
+    """The members of ISR or ELR that can be elected although they may lack committed records.
+
+    A former ELR member that is in the ISR at the end of the input has every committed record.
+    """
+    said = {f.facts["broker"]: f.facts["member_of"] for f in group.findings if "member_of" in f.facts}
     found = group.of("elr_only_under_min_isr")
     if found is not None:
-        said += found.facts["after"]["elr"]
+        said |= dict.fromkeys(found.facts["after"]["elr"], "ELR")
     now = group.final
-    return [b for b in dict.fromkeys(said) if now is None or b in (*now.isr, *now.elr)]
+    if now is None:
+        return list(said)
+    return [b for b, of in said.items() if b in (now.isr if of == "ISR" else set(now.elr) - set(now.isr))]
+
+
+def joined_since(group: Group) -> list[int]:
+    """The replicas that have joined the ISR between the incident's election and the end of the input."""
+    found, now = group.with_fact("after"), group.final
+    if found is None or now is None:
+        return []
+    return [b for b in now.isr if b not in found.facts["after"]["isr"]]
 
 
 def leader(group: Group) -> int | None:

@@ -17,7 +17,7 @@ from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
 from highwater.traces.reports.incident_words import Group
-from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.observed import AT_LEAST, EXACT, Controllers, FinalState, ReplicaEnd
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
@@ -49,7 +49,7 @@ class Incident(Reported):
     - ``position`` and ``time`` (ms since the epoch) are those of the change that caused the incident.
     - ``cause`` explains the incident in sentences. ``holders`` has the state of the lost records on each replica.
     - ``lost`` is the number of committed records that the leader lacked, from offset ``first_lost`` on; None if none
-      are known to be lost. With ``at_most``, it is an upper bound.
+      are known to be lost. ``standing`` says whether the number is exact or a bound.
     - ``broken`` are the violated properties.
     """
 
@@ -66,7 +66,7 @@ class Incident(Reported):
     defects: tuple[Defect, ...] = ()
     lost: int | None = None
     first_lost: int | None = None
-    at_most: bool = False
+    standing: str = EXACT
     leader_epoch: int | None = None
     broken: tuple[str, ...] = ()
     certain: bool = True
@@ -208,7 +208,7 @@ def _incident(group: Group, profile: str) -> Incident:
         known_defects(profile, everything),
         known.get("lost"),
         known.get("first_lost"),
-        bool(known.get("at_most")),
+        known.get("standing", EXACT),
         head.facts.get("leader_epoch"),
         tuple(dict.fromkeys(f.property for f in everything)),
         all(f.certain for f in group.findings) if is_of_group else head.certain,
@@ -229,8 +229,8 @@ def _id(group: Group) -> str:
 
 def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
     known = loss.facts
-    said = (known[name] for name in ("leader", "leader_epoch", "first_lost", "end_lost"))
-    return advice.holders(known["had"], group.replicas, *said)
+    leader, epoch, first, end = (known[name] for name in ("leader", "leader_epoch", "first_lost", "end_lost"))
+    return advice.holders(known["had"], group.replicas, leader, epoch, first, end, words.joined_since(group))
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
@@ -244,7 +244,8 @@ def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
         if "complete" in election.facts:
             done = AdviceStep(advice.NOW, "No action needed.")
             return UNCLEAN, words.lost_nothing(election, group), cause, [done]
-        steps = [*advice.compare(group.replicas, election.facts["after"]["leader"]), *_prevent(group)]
+        leader = election.facts["after"]["leader"]
+        steps = [*advice.compare(group.replicas, leader, words.joined_since(group)), *_prevent(group)]
         return AT_RISK, words.may_be_lost(group), cause, steps
     if group.of("every_broker_comes_back"):
         steps = [] if group.is_over else list(advice.shut_out(group.replicas))
@@ -269,7 +270,8 @@ def _while_open(group: Group) -> str:
 def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
     known = loss.facts
     kept = _holders(group, loss)
-    steps = advice.after_loss(group.replicas, kept, known["leader"], known["first_lost"], known["end_lost"])
+    leader, first, end = (known[name] for name in ("leader", "first_lost", "end_lost"))
+    steps = advice.after_loss(group.replicas, kept, leader, first, end, known["standing"] == AT_LEAST)
     return [*steps, *_prevent(group)]
 
 

@@ -160,6 +160,8 @@ class FinalState:
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
 
+EXACT, AT_LEAST, AT_MOST = "exact", "at_least", "at_most"
+"""The standings of a number of records: the lines of the input give the number, or only a bound of it."""
 EMPTY = -1
 """The value of ``ReplicaEnd.last_epoch`` for an empty log."""
 

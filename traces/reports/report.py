@@ -20,6 +20,7 @@ from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
 from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained, as_json
 from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident, incidents
 from highwater.traces.reports.observed import (
+    AT_LEAST,
     Controllers,
     Course,
     FinalState,
@@ -28,7 +29,7 @@ from highwater.traces.reports.observed import (
     SettingInForce,
     ShownMessage,
 )
-from highwater.traces.reports.text import apart, count, duration, fold, moment, utc
+from highwater.traces.reports.text import BOUNDS, apart, count, duration, fold, moment, utc
 
 if TYPE_CHECKING:
     pass
@@ -285,6 +286,8 @@ def in_all(reports: Sequence[Report], rate: bool = True) -> str:
     lost = [i for i in found if i.severity == LOST]
     if lost:
         number = count(sum(i.lost or 0 for i in lost), "committed record")
+        standings = {i.standing for i in lost}
+        number = BOUNDS[standings.pop() if len(standings) == 1 else AT_LEAST] + number
         parts.append(f"{number} lost ({_few_names(i.partition for i in lost)})")
     stuck = [i for i in found if i.severity == STUCK]
     if stuck:
@@ -400,19 +403,22 @@ def _incident(incident: Incident) -> Iterator[_Line]:
 
 def who_has(holders: Sequence[Holder]) -> str:
     """The surviving copies of lost records, in words: the state of each replica."""
-    has = [h for h in holders if h.state == HAS]
     said = []
     for h in holders:
         since = "" if h.time is None else f" at {moment(h.time)}"
         if h.state == HAS:
-            said.append(f"broker {h.broker} has {h.records:,} (last seen{since or ' in its dump'})")
+            has = f"{BOUNDS[h.standing]}{h.records:,}"
+            said.append(f"broker {h.broker} has {has} (last seen{since or ' in its dump'})")
         elif h.state == TRUNCATED:
-            said.append(f"broker {h.broker} truncated its log to offset {h.offset}{since}")
+            to = "" if h.offset is None else f" to offset {h.offset}"
+            said.append(f"broker {h.broker} truncated its log{to}{since}")
         elif h.state == UNKNOWN:
             said.append(f"broker {h.broker}: not known")
         else:
             said.append(f"broker {h.broker} lacks them")
-    none = "" if has else "not known; " if any(h.state == UNKNOWN for h in holders) else "none; "
+    if any(h.state == HAS for h in holders):
+        return "; ".join(said)
+    none = "not known; " if any(h.state == UNKNOWN for h in holders) else "none; "
     return none + "; ".join(said)
 
 
@@ -456,8 +462,8 @@ def _offline(report: Report) -> Iterator[_Line]:
 
 def _findings(report: Report) -> Iterator[_Line]:
     """The lines about violated properties. For a property outside incidents they show the first violation."""
-    if report.incidents:
-        names = [f"{printable(f.property, 60)} ({printable(f.rule, 20)})" for f in firsts(report)]
+    names = [f"{printable(f.property, 60)} ({printable(f.rule, 20)})" for f in firsts(report)]
+    if report.incidents and names:
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
     in_incidents = {name for incident in report.incidents for name in incident.broken}
     found = [f for f in firsts(report) if f.property not in in_incidents]

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 
+from highwater.traces.reports.observed import AT_LEAST, AT_MOST, EXACT
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEPT = 2
 """The number of parts at the end of a path that are always shown: a broker's directory and the file."""
@@ -16,10 +18,20 @@ _LEAST = 20
 """The least columns for the text after ``head`` in ``fold``; a long ``head`` widens the line."""
 
 
+_MOST_NAMED = 12
+"""The most brokers that a sentence lists by their ids."""
+BOUNDS = {EXACT: "", AT_LEAST: "at least ", AT_MOST: "up to "}
+"""The words before a number of records, by its standing."""
+
+
 def brokers(members: Iterable[int]) -> str:
-    """Brokers by their ids, each once: ``broker 1``, or ``brokers 1 and 2``."""
-    *rest, last = map(str, dict.fromkeys(members))
-    return f"brokers {', '.join(rest)} and {last}" if rest else f"broker {last}"
+    """Brokers by their ids, each once: ``broker 1``, ``brokers 1 and 2``, or ``no broker``."""
+    named = list(map(str, dict.fromkeys(members)))
+    if len(named) < 2:
+        return f"broker {named[0]}" if named else "no broker"
+    if len(named) > _MOST_NAMED:
+        named[_MOST_NAMED - 1 :] = [f"{len(named) - _MOST_NAMED + 1} more"]
+    return f"brokers {', '.join(named[:-1])} and {named[-1]}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

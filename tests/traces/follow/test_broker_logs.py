@@ -218,6 +218,19 @@ def test_a_bad_line_is_reported_and_only_that_line_is_left_out(tmp_path: Path) -
     assert times == [1_000, 3_000]
 
 
+def test_lines_that_cannot_be_read_are_a_caveat(log: bytes, cluster: Cluster) -> None:
+    logs = cluster.folder / "logs"
+    logs.mkdir(parents=True)
+    (logs / "server.log").write_text(LINE.format(1).replace("[2026", "[26"))
+    cluster.grow(log)
+    cluster.start(logs=[logs])
+    for _ in range(3):
+        cluster.follow()
+    (notice,) = [n.text for n in cluster.notices if n.kind == "unreadable"]
+    assert notice.startswith(f"{logs / 'server.log'}: a line cannot be read: 1: [26")
+    assert cluster.follower.counts.unreadable == 1
+
+
 def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) -> None:
     logs = cluster.folder / "logs"
     logs.mkdir(parents=True)

@@ -15,7 +15,9 @@ from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
+    BrokerLog,
     ControllerResigned,
+    EndShown,
     FetcherRemoved,
     HwmLowered,
     HwmMoved,
@@ -74,6 +76,7 @@ LOWERED = (
     "[UnifiedLog partition=t1-0, dir=work/x/node0] Non-monotonic update of high watermark from (offset=133, "
     "segment=[-1:-1]) to (offset=59, segment=[0:5654])"
 )
+LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("DEBUG", PARTITION, f"{P} High watermark updated from (offset=5, segment=[0:10]) to (offset=6, segment=[-1:-1])",
      HwmMoved, (5, 6)),
@@ -117,6 +120,12 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("INFO", "kafka.log.LogManager", "Completed load of Log(dir=work/x/node0/t1-0, topicId=BHjwkdgcRZK4YgaEP-5NYQ, "
      "topic=t1, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=2, logEndOffset=59) with 1 segments, "
      "local-log-start-offset 2 and log-end-offset 59 in 6ms (1/1 completed in work/x/node0)", LogLoaded, (59,)),
+    ("INFO", LOG, "[LogLoader partition=t1-0, dir=x/node0] Loading producer state till offset 59", LogLoaded, (59,)),
+    ("INFO", LOG, "[UnifiedLog partition=t1-0, dir=x/node0] Loading producer state till offset 59", EndShown, (59,)),
+    ("INFO", LOG, "[UnifiedLog partition=t1-0, dir=x/node0] Truncating to 60 has no effect as the largest offset in "
+     "the log is 58", EndShown, (59,)),
+    ("INFO", PARTITION, f"{P} Shrinking ISR from 2,3 to 2. Leader: (highWatermark: 19, endOffset: 20). Out of sync "
+     "replicas: (brokerId: 3, endOffset: 19).", IsrShrinking, ((2, 3), (2,), 19, 20, ((3, 19),))),
     ("INFO", FETCHERS, "[ReplicaFetcherManager on broker 0] Removed fetcher for partitions Set(t1-0)",
      FetcherRemoved, ()),
     ("ERROR", "org.apache.kafka.server.fault.LoggingFaultHandler", "Encountered fault: registerBroker: event failed "
@@ -186,7 +195,6 @@ def test_several_partitions_in_one_line(tmp_path: Path) -> None:
         "[2026-11-20 11:58:05,144] DEBUG [Partition t1-0 broker=0] Recorded replica 2 log end offset (LEO) posi",
         as_line("DEBUG", PARTITION, "[Partition t1-0 broker=0] Recorded replica two"),
         as_line("INFO", PARTITION, "[Partition t1-0 broker=0] Something that is said in a later version"),
-        as_line("INFO", "kafka.other", LINES[0][2]),
         as_line("INFO", "kafka.log.LogManager", "Completed load of Log(dir=a/t1-0.abc-delete, topicId=x, topic=t1, "
                 "partition=0, highWatermark=0, logStartOffset=0, logEndOffset=9)"),
     ],
@@ -230,10 +238,12 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, index: int, old: str, 
 @pytest.mark.parametrize(
     "time", ["2026-13-20 11:58:05,144", "0000-11-20 11:58:05,144", "2026-11-20 24:58:05,144"]
 )
-def test_a_time_that_cannot_be_is_refused(tmp_path: Path, time: str) -> None:
-    line = as_line(*LINES[0][:2], LINES[0][2]).replace("2026-11-20 11:58:05,144", time)
-    with pytest.raises(TraceError, match="there is no"):
-        events(tmp_path, line)
+def test_a_line_whose_time_cannot_be_is_not_read(tmp_path: Path, time: str) -> None:
+    good = as_line(*LINES[0][:2], LINES[0][2])
+    (tmp_path / "server.log").write_text(f"{good}\n{good.replace('2026-11-20 11:58:05,144', time)}\n")
+    log = BrokerLog(tmp_path / "server.log")
+    assert [event.line for event in log.events()] == [1]
+    assert (log.unread, log.first_unread[:3]) == (1, "2: ")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

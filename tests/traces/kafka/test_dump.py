@@ -176,7 +176,6 @@ def test_a_batch_that_is_not_valid(path: Path) -> None:
         ('"data":{', '"data":[{', 6, None),
         ("payload: {", "payload: x{", 6, "payload"),
         ("payload: {", "key: {", 6, None),
-        ("| offset: 3", "x offset: 3", 9, None),
         ("controlType: LEADER_CHANGE(2)", "controlType: LEADER_CHANGE", 4, None),
     ],
 )
