@@ -1,4 +1,4 @@
-"""Read untrusted files: lines, JSON fields with checked types and ranges, and errors with their place."""
+"""Read untrusted files: lines, JSON values by msgspec, and errors with their place."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from msgspec import ValidationError
+from msgspec import ValidationError, convert
 
 from highwater.errors import HighwaterError
 
@@ -57,10 +57,12 @@ def printable(text: object, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-# Fields of untrusted JSON. A value has the expected type and range, or TraceError is raised.
+# Fields of untrusted JSON.
 
+T = TypeVar("T")
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000
+"""The most characters of a name."""
 
 
 @dataclass(frozen=True)
@@ -88,113 +90,14 @@ class Place:
         return OutOfRangeError(self.path, self.line, self.field or None, message)
 
 
-class Fields:
-    """The fields of a JSON object. Raises TraceError if the value is no object, or a field is missing or unknown."""
-
-    def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
-        if not isinstance(value, dict):
-            raise place.wrong(f"expected an object, not {_shown(value)}")
-        for name in known:
-            if name not in value:
-                raise place.at(name).wrong("missing")
-        for name in value:
-            if name not in known and name not in optional:
-                raise place.wrong(f"a field that is not known: {printable(name, 60)}")
-        self.place, self._value = place, value
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._value
-
-    def raw(self, name: str) -> Any:
-        """The value of a field, unchecked."""
-        return self._value[name]
-
-    def number(self, name: str, low: int = 0, high: int = INT32) -> int:
-        """The value of a field that must be a whole number from ``low`` to ``high``. Raises TraceError otherwise."""
-        return number(self.place.at(name), self._value[name], low, high)
-
-    def flag(self, name: str) -> bool:
-        """The value of a field that must be true or false. Raises TraceError otherwise."""
-        value = self._value[name]
-        if not isinstance(value, bool):
-            raise self.place.at(name).wrong(f"expected true or false, not {_shown(value)}")
-        return value
-
-    def text(self, name: str) -> str:
-        """The value of a field that must be a string of at most MAX_TEXT characters. Raises TraceError otherwise."""
-        return text(self.place.at(name), self._value[name])
-
-    def text_or_null(self, name: str) -> str | None:
-        """The value of a field that must be a string or null. Raises TraceError otherwise."""
-        return None if self._value[name] is None else self.text(name)
-
-    def choice(self, name: str, allowed: Sequence[str]) -> str:
-        """The value of a field that must be one of the allowed strings. Raises TraceError otherwise."""
-        value = self.text(name)
-        if value not in allowed:
-            raise self.place.at(name).wrong(f"{printable(value, 60)!r} is none of {', '.join(allowed)}")
-        return value
-
-    def items(self, name: str) -> Iterator[tuple[Place, Any]]:
-        """The items of a field that must be a list, each with its place. Raises TraceError otherwise."""
-        place, value = self.place.at(name), self._value[name]
-        if not isinstance(value, list):
-            raise place.wrong(f"expected a list, not {_shown(value)}")
-        return ((place.item(i), item) for i, item in enumerate(value))
-
-
-Reader = Callable[[Fields, str], Any]
-"""Reads the value of a field, given the object and the field's name."""
-Form = Mapping[str, Reader]
-"""The readers of an object's fields, by field name: methods of ``Fields`` or functions below."""
-
-
-def whole(low: int, high: int = INT32) -> Reader:
-    """The reader for a field with a whole number from ``low`` to ``high``."""
-    return lambda f, name: f.number(name, low, high)
-
-
-def choice(*allowed: str) -> Reader:
-    """The reader for a field with one of the ``allowed`` strings."""
-    return lambda f, name: f.choice(name, allowed)
-
-
-def texts(f: Fields, name: str) -> list[str]:
-    """The value of a field that must be a list of strings. Raises TraceError otherwise."""
-    return [text(place, item) for place, item in f.items(name)]
-
-
-def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
-    """The values of an object's fields, by name. Fields of ``optional`` may be missing.
-
-    Raises TraceError for an invalid, missing or unknown field.
-    """
-    readers = {**form, **(optional or {})}
-    fields = Fields(place, value, tuple(form), tuple(optional or ()))
-    return {name: read(fields, name) for name, read in readers.items() if name in fields}
-
-
-def number(place: Place, value: Any, low: int, high: int) -> int:
-    """The value at a place, which must be a whole number from ``low`` to ``high``. Raises TraceError otherwise."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise place.wrong(f"expected a whole number, not {_shown(value)}")
-    if not low <= value <= high:
-        raise place.wrong(f"{printable(value, 40)} is outside {low}..{high}")
-    return value
-
-
-def text(place: Place, value: object) -> str:
-    """The value at a place, which must be a string of at most MAX_TEXT characters. Raises TraceError otherwise."""
-    if not isinstance(value, str):
-        raise place.wrong(f"expected a string, not {_shown(value)}")
-    if len(value) > MAX_TEXT:
-        raise place.wrong(f"longer than {MAX_TEXT} characters")
-    return value
-
-
-def _shown(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), printable(value, 40))
+def converted(place: Place, value: Any, form: type[T]) -> T:
+    """The JSON value at a place as a msgspec type. Raises TraceError, with the field's path, if it does not fit."""
+    try:
+        return convert(value, form)
+    except ValidationError as wrong:
+        raise TraceError(place.path, place.line, *mismatch(wrong, place.field)) from None
+    except UnicodeEncodeError:  # a lone surrogate in a field's name or in a choice
+        raise place.wrong("not Unicode text") from None
 
 
 # Lines and bytes of a file, plain or compressed, in bounded memory; and lines that are JSON.
@@ -390,7 +293,7 @@ def mismatch(wrong: ValidationError, outer: str = "") -> tuple[str | None, str]:
     where = f"{outer}.{at.strip('.`')}".strip(".")
     if message.startswith(_MISSING):
         where, message = f"{where}.{message[len(_MISSING) :].strip('`')}".strip("."), "missing"
-    return where or None, printable(message[:1].lower() + message[1:])
+    return printable(where) or None, printable(message[:1].lower() + message[1:])
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:

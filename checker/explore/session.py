@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
+from msgspec import UNSET
+
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import say
 from highwater.checker.engines.by_name import search
@@ -191,7 +193,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
         meta = trace.meta
         lines = []
         for line in trace.lines:
-            if line.step and line.action is None:
+            if line.step and line.action is UNSET:
                 raise line.place.wrong("the step has no action: what was not seen cannot be gone through")
             lines.append(line)
             if len(lines) > LONGEST:
@@ -205,7 +207,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
     try:
         registry.protocol_of(meta.protocol)  # only a built-in name: a path would be executed as a program
     except ChoiceError as wrong:
-        raise InputError(str(meta.place.at("protocol").wrong(str(wrong)))) from None
+        raise InputError(str(trace.place.at("protocol").wrong(str(wrong)))) from None
     request = asked(meta.protocol, parameters=meta.parameters, rules=meta.rules, profile=meta.profile)
     return request, lines
 
@@ -215,7 +217,7 @@ def path_of(session: Session, lines: list[StepLine]) -> Path:
     path = Path(_initial(session, lines))
     state = session.states(path)[-1]
     for line in lines:
-        if line.action is None:
+        if line.action is UNSET:
             continue
         try:
             number = session.number(line.action, line.parameters)
@@ -228,7 +230,7 @@ def path_of(session: Session, lines: list[StepLine]) -> Path:
 
 def _initial(session: Session, lines: list[StepLine]) -> int:
     """The index of the initial state that line 0 of a trace describes; 0 if the trace has no such line."""
-    first = next((line for line in lines if line.step == 0 and line.has_state), None)
+    first = next((line for line in lines if line.step == 0 and line.state is not UNSET), None)
     if first is None:
         return 0
     for number, state in enumerate(session.model.initial):

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
@@ -32,26 +34,12 @@ from highwater.model.language.protocol import (
 )
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
+from highwater.traces.reading import mismatch
 
 # --- scenarios ----------------------------------------------------------------------------------------
 
 Absent = Callable[[Conditional], str]
 """A function that gives the reason why an action or a property does not exist in a model; "" if it exists."""
-
-KEYS: dict[str, type[Any]] = {
-    "title": str,
-    "protocol": str,
-    "profile": str,
-    "properties": list,
-    "standard": bool,
-    "symmetry": bool,
-    "deadlock": bool,
-    "parameters": dict,
-    "rules": dict,
-    "procedure": str,
-    "expect": dict,
-}
-"""The keys of a scenario's file, and the type of each value."""
 
 INVARIANTS = "invariants"
 """The property name that stands for all invariants that exist under the rules."""
@@ -64,25 +52,10 @@ HELPERS = "helpers"
 REACHABLE = "reachable"
 """For an option, the name that stands for all reachability goals; in [expect], the key that lists goals."""
 
-_EXPECT: dict[str, type[Any]] = {
-    "violated": list,
-    "distinct_states": int,
-    "depth": int,
-    "impossible": list,
-    "constant": list,
-    REACHABLE: list,
-}
-_CALLED = {
-    str: "a text",
-    list: "a list of names",
-    bool: "true or false",
-    dict: "a table",
-    int: "a whole number from 0 on",
-}
+Count = Annotated[int, Meta(ge=0)]
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """The expected results of a scenario: the violated properties (empty: all hold), and exact counts (None: any).
 
     ``impossible`` are actions that are never enabled, and ``reachable`` are goals that are reached. ``constant`` are
@@ -90,11 +63,27 @@ class Expectation:
     """
 
     violated: frozenset[str] = frozenset()
-    distinct_states: int | None = None
-    depth: int | None = None
+    distinct_states: Count | None = None
+    depth: Count | None = None
     impossible: frozenset[str] = frozenset()
     constant: frozenset[str] = frozenset()
     reachable: tuple[str, ...] = ()
+
+
+class ScenarioTable(Struct, frozen=True):
+    """The keys of a scenario's file."""
+
+    protocol: str
+    title: str = ""
+    profile: str | None = None
+    properties: tuple[str, ...] | None = None
+    standard: bool = False
+    symmetry: bool = False
+    deadlock: bool = False
+    parameters: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
+    procedure: str | None = None
+    expect: Expectation = Expectation()
 
 
 @dataclass(frozen=True)
@@ -217,48 +206,42 @@ def titles() -> dict[str, tuple[str, bool]]:
 def read(path: Path, name: str) -> Scenario:
     """Read a scenario's file. Raises InputError if it is invalid."""
     file = _File(path)
-    table = file.table
-    file.check(table, KEYS)
-    if "protocol" not in table:
-        raise file.error("the key 'protocol' is missing")
-    definition = file.definition(table["protocol"])
-    if "procedure" in table:
+    table = file.form()
+    definition = file.definition(table.protocol)
+    if table.procedure is not None:
         with file.at("procedure"):
-            definition = definition.taking(table["procedure"])
+            definition = definition.taking(table.procedure)
     protocol = definition.protocol
-    profile = table.get("profile")
-    rules, parameters = table.get("rules", {}), dict(table.get("parameters", {}))
-    properties, expect = table.get("properties"), table.get("expect", {})
     with file.at("profile"):
-        if profile is not None:
-            profile_of(protocol, profile)
-    for key, value in parameters.items():
+        if table.profile is not None:
+            profile_of(protocol, table.profile)
+    parameters = {}
+    for key, value in table.parameters.items():
         with file.at(key, "parameters"):
             parameters[key] = parameter_value(protocol, key, value)
-    for key, value in rules.items():
+    for key, value in table.rules.items():
         with file.at(key, "rules"):
             rule_of(protocol, key)
             if not isinstance(value, bool):
                 raise InputError(f"{key} is true or false, not {value!r}")
-    file.check(expect, _EXPECT, "expect")
     scenario = Scenario(
         name=name,
-        title=table.get("title", ""),
+        title=table.title,
         definition=definition,
-        profile=profile,
+        profile=table.profile,
         parameters=parameters,
-        rules=rules,
-        properties=None if properties is None else tuple(properties),
-        standard=table.get("standard", False),
-        symmetry=table.get("symmetry", False),
-        deadlock=table.get("deadlock", False),
-        expectation=_expectation(expect),
+        rules=table.rules,
+        properties=table.properties,
+        standard=table.standard,
+        symmetry=table.symmetry,
+        deadlock=table.deadlock,
+        expectation=table.expect,
     )
     absent = scenario.absent()
     _check_goals(file, scenario, absent)
     with file.at("properties"):
         checked = {p.name for kind in chosen(definition, absent, scenario.properties) for p in kind}
-    if scenario.deadlock or DEADLOCK in (properties or ()):
+    if scenario.deadlock or DEADLOCK in (table.properties or ()):
         checked.add(DEADLOCK)
     for key, named in (
         ("violated", scenario.expectation.violated),
@@ -272,17 +255,6 @@ def read(path: Path, name: str) -> Scenario:
         for name in sorted(scenario.expectation.impossible - actions):
             raise InputError(unknown("action", name, actions) + " (of those that its rules leave)")
     return scenario
-
-
-def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    return Expectation(
-        frozenset(expect.get("violated", ())),
-        expect.get("distinct_states"),
-        expect.get("depth"),
-        frozenset(expect.get("impossible", ())),
-        frozenset(expect.get("constant", ())),
-        tuple(expect.get(REACHABLE, ())),
-    )
 
 
 def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
@@ -420,20 +392,24 @@ class _File:
             text = str(wrong) if key in str(wrong) else f"{key}: {wrong}"
             raise self.error(f"{name}{text}", key, table) from None
 
-    def check(
-        self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
-    ) -> None:
-        """Raises InputError for an unknown key, or a value of the wrong type; ``kinds`` has the type for each key."""
-        for key, value in table.items():
-            with self.at(key, name):
-                where = "key" if name is None else f"key in [{name}]"
-                kind = kinds.get(key)
-                if kind is None:
-                    raise InputError(unknown(where, key, kinds))
-                if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
-                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
-                if kind is list and not all(isinstance(item, str) for item in value):
-                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+    def form(self) -> ScenarioTable:
+        """The content of the file by key. Raises InputError for an unknown key, or a value of the wrong type."""
+        try:
+            found = convert(self.table, ScenarioTable)
+        except ValidationError as wrong:
+            field, message = mismatch(wrong)
+            table, _, key = (field or "").partition("[")[0].rpartition(".")
+            raise self.error(f"{field}: {message}", key, table or None) from None
+        expect = self.table.get("expect", {})
+        for what, name, given, form in (
+            ("key", None, self.table, ScenarioTable),
+            ("key in [expect]", "expect", expect, Expectation),
+        ):
+            for key in given:
+                if key not in form.__struct_fields__:
+                    with self.at(key, name):
+                        raise InputError(unknown(what, key, form.__struct_fields__))
+        return found
 
     def definition(self, protocol: str) -> Definition:
         """The protocol that the scenario names: a built-in protocol, or a Python file in its folder, which is run."""

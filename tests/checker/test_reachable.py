@@ -187,7 +187,7 @@ POLITE = '[rules]\npolite = false\n[expect]\nreachable = ["a_client_is_polite"]\
             5,
             "[expect] reachable: the goal a_client_is_polite cannot be reached while the rule polite is off",
         ),
-        (f"[expect]\nreachable = {HELD}\n", 3, "[expect] reachable is a list of names, not"),
+        (f"[expect]\nreachable = {HELD}\n", 3, "expect.reachable: expected `array`, got `str`"),
         (f"[expect]\nviolated = [{HELD}]\n", 3, "[expect] violated: unknown property 'the_lock_is_held'"),
     ],
 )

@@ -89,10 +89,10 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
     session = Answers(asked(tmp_path / "counter.py")).session
     place = Place(tmp_path / "run", 2)
     for number, state in enumerate(session.model.initial):
-        first = StepLine(place, 0, None, None, {}, session.model.decode(state), None, True)
-        step = StepLine(place, 1, None, "down", {}, None, None, False)
+        first = StepLine(0, state=session.model.decode(state), place=place)
+        step = StepLine(1, "down", place=place)
         assert path_of(session, [first, step]) == Path(number, (session.number("down", {}),))
-    wrong = StepLine(place, 0, None, None, {}, {"n": 0}, None, True)
+    wrong = StepLine(0, state={"n": 0}, place=place)
     with pytest.raises(InputError, match="no initial state of the model"):
         path_of(session, [wrong])
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import ValidationError
+from msgspec import Meta, Struct, ValidationError
 
 from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
 from highwater.traces.kafka.values import (
@@ -24,7 +24,7 @@ from highwater.traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from highwater.traces.reading import Source, TraceError, mismatch, parse, printable, split
+from highwater.traces.reading import Place, Source, TraceError, converted, mismatch, parse, printable, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})\r?$", re.MULTILINE)
@@ -71,6 +71,12 @@ def bare(line: bytes) -> bytes:
 
 _MOST_BEFORE = 200
 """The most bytes before what is a line of a dump."""
+
+
+class _Payload(Struct):
+    type: str
+    version: Annotated[int, Meta(ge=0, lt=1 << 15)]
+    data: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -308,14 +314,8 @@ class _Dump:
                 return encode_unknown(None, 0, printable(payload))
             raise self._error("payload", "not JSON: was the dump made with --cluster-metadata-decoder?")
         parsed = parse(self.path, self.number, payload.encode("utf-8"))
-        kind, version, data = parsed.get("type"), parsed.get("version"), parsed.get("data")
-        if not isinstance(kind, str):
-            raise self._error("payload.type", "not a string")
-        if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 1 << 15:
-            raise self._error("payload.version", "not a version")
-        if not isinstance(data, dict):
-            raise self._error("payload.data", "not an object")
-        return self._encoded(kind, version, data)
+        found = converted(Place(self.path, self.number, "payload"), parsed, _Payload)
+        return self._encoded(found.type, found.version, found.data)
 
     def _encoded(self, kind: str, version: int, data: dict[str, Any]) -> bytes:
         try:

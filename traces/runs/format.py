@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
 from highwater.model.language import types
 from highwater.model.language.errors import LanguageError
@@ -24,20 +27,7 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action
 from highwater.model.language.types import Set, Type
 from highwater.model.language.values import Value
-from highwater.traces.reading import (
-    INT64,
-    MAX_TEXT,
-    Fields,
-    Form,
-    Place,
-    Reader,
-    choice,
-    printable,
-    read_form,
-    read_lines,
-    texts,
-    whole,
-)
+from highwater.traces.reading import INT64, MAX_TEXT, Place, converted, printable, read_lines
 
 # --- format ----------------------------------------------------------------------------------------------
 
@@ -46,52 +36,64 @@ MAX_HIDDEN = 100
 """The most unobserved steps that a trace may allow before each line."""
 MAX_OBSERVED = 10_000
 """The most paths that a trace may list as observed."""
-STARTS = ("initial", "given")
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Whole = Annotated[int, Meta(ge=-INT64, le=INT64)]
 
 
-@dataclass(frozen=True)
-class TraceMeta:
+class TraceMeta(Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a trace.
 
     - ``profile`` None means that every rule is on. ``rules`` override the profile.
     - ``start`` is "initial" for a run from an initial state, "given" if line 0 has the first state.
-    - ``observed`` are the paths of the state that lines report; None means all.
+    - ``observed`` are the paths of the state that lines report; UNSET means all.
     - ``hidden_steps`` is the greatest number of unobserved steps before each line.
     """
 
-    place: Place
-    protocol: str
-    scenario: str | None = None
-    profile: str | None = None
-    rules: Mapping[str, bool] = field(default_factory=dict)
-    parameters: Mapping[str, int] = field(default_factory=dict)
-    start: str = "initial"
-    observed: tuple[str, ...] | None = None
-    hidden_steps: int = 0
+    format: Literal["highwater-trace-1"]
+    protocol: Text
+    scenario: Text | None = None
+    profile: Text | None = None
+    rules: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    start: Literal["initial", "given"] = "initial"
+    observed: Annotated[tuple[Text, ...], Meta(max_length=MAX_OBSERVED)] | UnsetType = UNSET
+    hidden_steps: Annotated[int, Meta(ge=0, le=MAX_HIDDEN)] = 0
+    about: Any = None
 
 
-@dataclass(frozen=True)
-class StepLine:
+class _First(Struct, frozen=True, forbid_unknown_fields=True):
+    meta: TraceMeta
+
+
+class _Line(Struct, frozen=True, forbid_unknown_fields=True):
+    step: Annotated[int, Meta(ge=0, le=INT64)]
+    action: Text | UnsetType = UNSET
+    parameters: dict[str, Any] = {}
+    state: dict[str, Any] | UnsetType = UNSET
+    changes: dict[str, Any] | UnsetType = UNSET
+    time_ms: Whole | UnsetType = UNSET
+    about: Any = None
+
+
+class StepLine(_Line, frozen=True, kw_only=True):
     """An observed step as it is in the file. Step 0 is the state at the start.
 
-    ``action`` None stands for any action. ``time_ms`` appears only in reports.
+    ``action`` UNSET stands for any action. ``time_ms`` appears only in reports.
     """
 
     place: Place
-    step: int
-    time_ms: int | None
-    action: str | None
-    parameters: Mapping[str, Any]
-    state: Any
-    changes: Mapping[str, Any] | None
-    has_state: bool
+
+    @property
+    def time(self) -> int | None:
+        """``time_ms``, or None if the line has no time."""
+        return None if self.time_ms is UNSET else self.time_ms
 
 
 @dataclass(frozen=True)
 class RunTrace:
-    """An open trace: its first line, and an iterator over the later lines."""
+    """An open trace: its first line, and an iterator over the later lines. ``place`` is the place of ``meta``."""
 
-    path: Path
+    place: Place
     meta: TraceMeta
     lines: Iterator[StepLine]
 
@@ -108,15 +110,14 @@ def read_run(path: Path) -> RunTrace:
     Raises TraceError, now or while reading, if the file is not a trace or a line has a wrong form.
     """
     source = read_lines(path)
-    first_number, first = next(source)
-    return RunTrace(path, _meta(Place(path, first_number), first), _lines(path, source))
-
-
-def _meta(place: Place, first: dict[str, Any]) -> TraceMeta:
-    meta = Fields(place, first, ("meta",)).raw("meta")
-    found = read_form(place.at("meta"), meta, _META, _META_OPTIONAL)
-    said = {name: value for name, value in found.items() if name not in ("format", "about")}
-    return TraceMeta(place.at("meta"), **said)
+    number, first = next(source)
+    meta = converted(Place(path, number), first, _First).meta
+    place = Place(path, number, "meta")
+    # msgspec does not name a key of a mapping in its errors, so these values are converted one by one.
+    for inner, values, form in (("rules", meta.rules, bool), ("parameters", meta.parameters, Whole)):
+        for name, value in values.items():
+            converted(place.at(inner).at(printable(name, 60)), value, form)
+    return RunTrace(place, meta, _lines(path, source))
 
 
 def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[StepLine]:
@@ -124,86 +125,21 @@ def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
     place = Place(path, 1)
     for line_number, raw in source:
         place = Place(path, line_number)
-        fields = Fields(place, raw, ("step",), _LINE_OPTIONAL)
-        step = fields.number("step", 0, INT64)
+        line = StepLine(**asdict(converted(place, raw, _Line)), place=place)
         expected = (0, 1) if last is None else (last + 1,)
-        if step not in expected:
+        if line.step not in expected:
             numbers = " or ".join(map(str, expected))
-            raise place.at("step").wrong(f"expected {numbers}, not {step}: steps are counted one by one")
-        last = step
-        yield _line(place, step, fields)
+            raise place.at("step").wrong(f"expected {numbers}, not {line.step}: steps are counted one by one")
+        last = line.step
+        if line.parameters and line.action is UNSET:
+            raise place.at("parameters").wrong("parameters of no action")
+        if line.step == 0 and line.action is not UNSET:
+            raise place.at("action").wrong("step 0 is the state at the start: no action led to it")
+        if line.step == 0 and line.changes is not UNSET:
+            raise place.at("changes").wrong("step 0 is the state at the start: nothing was before it")
+        yield line
     if last is None:
         raise place.wrong("no line follows: the trace has no steps")
-
-
-def _line(place: Place, step: int, fields: Fields) -> StepLine:
-    action = fields.text("action") if "action" in fields else None
-    parameters = _object(fields, "parameters")
-    if parameters and action is None:
-        raise place.at("parameters").wrong("parameters of no action")
-    changes = _object(fields, "changes") if "changes" in fields else None
-    if step == 0 and action is not None:
-        raise place.at("action").wrong("step 0 is the state at the start: no action led to it")
-    if step == 0 and changes is not None:
-        raise place.at("changes").wrong("step 0 is the state at the start: nothing was before it")
-    return StepLine(
-        place,
-        step,
-        fields.number("time_ms", -INT64, INT64) if "time_ms" in fields else None,
-        action,
-        parameters,
-        fields.raw("state") if "state" in fields else None,
-        changes,
-        "state" in fields,
-    )
-
-
-def _object(fields: Fields, name: str) -> dict[str, Any]:
-    """The value of a field that must be an object; empty if the field is missing.
-
-    Raises TraceError if the value is no object.
-    """
-    if name not in fields:
-        return {}
-    value = fields.raw(name)
-    if not isinstance(value, dict):
-        raise fields.place.at(name).wrong("expected an object")
-    return value
-
-
-def _named(read: Reader) -> Reader:
-    """The reader of an object with arbitrary field names; ``read`` reads each value."""
-
-    def by_name(fields: Fields, name: str) -> dict[str, Any]:
-        place, given = fields.place.at(name), _object(fields, name)
-        return {
-            key: read(Fields(place, {shown: value}, (shown,)), shown)
-            for key, value in given.items()
-            for shown in (printable(key, 60),)
-        }
-
-    return by_name
-
-
-def _observed(fields: Fields, name: str) -> tuple[str, ...]:
-    found = tuple(texts(fields, name))
-    if len(found) > MAX_OBSERVED:
-        raise fields.place.at(name).wrong(f"more than {MAX_OBSERVED} paths")
-    return found
-
-
-_META: Form = {"format": choice(FORMAT), "protocol": Fields.text}
-_META_OPTIONAL: Form = {
-    "scenario": Fields.text_or_null,
-    "profile": Fields.text_or_null,
-    "rules": _named(Fields.flag),
-    "parameters": _named(whole(-INT64, INT64)),
-    "start": choice(*STARTS),
-    "observed": _observed,
-    "hidden_steps": whole(0, MAX_HIDDEN),
-    "about": Fields.raw,
-}
-_LINE_OPTIONAL = ("time_ms", "action", "parameters", "state", "changes", "about")
 
 
 # --- observation -----------------------------------------------------------------------------------------
@@ -501,12 +437,12 @@ class Expected:
 class LineReader:
     """Translates the lines of one trace into a model's terms. Raises TraceError for unknown names and values."""
 
-    def __init__(self, model: Model, meta: TraceMeta) -> None:
+    def __init__(self, model: Model, trace: RunTrace) -> None:
         self.model = model
         self._all = tuple(range(len(model.instances)))
         self._actions = {action.name: action for action in model.protocol.actions()}
         self._traced = {action.name for action in model.actions}
-        self._observed = self._observed_leaves(meta)
+        self._observed = self._observed_leaves(trace)
         self._keys = [
             {name: _key(value) for name, value in instance.parameters.items()} for instance in model.instances
         ]
@@ -516,21 +452,21 @@ class LineReader:
     def read(self, line: StepLine) -> Expected:
         """A line in terms of the model's action instances and scalars."""
         numbers, absent = self._all, None
-        if line.action is not None:
+        if line.action is not UNSET:
             numbers = self._numbers(line, line.action)
             absent = None if numbers else self._why_absent(line.action)
         seen = Seen()
         whole = False
-        if line.has_state:
+        if line.state is not UNSET:
             place = line.place.at("state")
             whole = read_value(self.model.protocol.state, 0, line.state, place, seen)
             self._check_observed(seen, place)
         named: set[int] = set()
-        if line.changes is not None:
+        if line.changes is not UNSET:
             for path, value in line.changes.items():
                 self._change(path, value, line.place.at("changes"), seen, named)
         kept: tuple[int, ...] = ()
-        if line.changes is not None:
+        if line.changes is not UNSET:
             observed = range(len(self.model.leaves)) if self._observed is None else sorted(self._observed)
             kept = tuple(leaf for leaf in observed if leaf not in named)
         return Expected(
@@ -540,7 +476,7 @@ class LineReader:
             numbers=numbers,
             absent=absent,
             whole=seen.over(tuple(leaf.low for leaf in self.model.leaves)) if whole else None,
-            all_changes=line.changes is not None and self._observed is None,
+            all_changes=line.changes is not UNSET and self._observed is None,
         )
 
     # --- actions --------------------------------------------------------------------------------------
@@ -596,12 +532,12 @@ class LineReader:
 
     # --- state ----------------------------------------------------------------------------------------
 
-    def _observed_leaves(self, meta: TraceMeta) -> frozenset[int] | None:
-        if meta.observed is None:
+    def _observed_leaves(self, trace: RunTrace) -> frozenset[int] | None:
+        if trace.meta.observed is UNSET:
             return None
-        place = meta.place.at("observed")
+        place = trace.place.at("observed")
         found: set[int] = set()
-        for i, path in enumerate(meta.observed):
+        for i, path in enumerate(trace.meta.observed):
             for part in parts(self.model.protocol.state, path, place.item(i), many=True):
                 found.update(part.leaves)
         return frozenset(found)

@@ -37,7 +37,7 @@ from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading import Place, TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.report import Report, nonconforming
-from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
+from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, read_run
 
 # --- nearest steps ---------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ MAX_CHOICES = 4000
 
 
 def model_for(
-    meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
+    trace: RunTrace, rules: Mapping[str, bool] | None = None, profile: str | None = None
 ) -> tuple[str | None, Interpreter]:
     """The profile's name and the model's interpreter for a trace.
 
@@ -211,13 +211,14 @@ def model_for(
     Raises TraceError if the trace names something that does not exist, or its parameters give no model. Raises
     ChoiceError if an argument names something that does not exist.
     """
-    with _blaming(meta.place.at("protocol")):
+    meta, place = trace.meta, trace.place
+    with _blaming(place.at("protocol")):
         protocol = registry.protocol_of(meta.protocol)
-    with _blaming(meta.place.at("profile")):
+    with _blaming(place.at("profile")):
         rules_on(protocol, meta.profile)
-    with _blaming(meta.place.at("rules")):
+    with _blaming(place.at("rules")):
         rules_on(protocol, None, meta.rules)
-    place = meta.place.at("parameters")
+    place = place.at("parameters")
     for key, value in meta.parameters.items():
         with _blaming(place.at(key) if key in protocol.parameters else place):
             parameter_value(protocol, key, value)
@@ -297,7 +298,7 @@ def replay_run(
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")
     trace = read_run(file)
-    name, interpreter = model_for(trace.meta, rules, profile)
+    name, interpreter = model_for(trace, rules, profile)
     report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(interpreter.model.protocol.rules_on)))
     hold(trace, interpreter, report, progress, limit=limit, history=history)
     return report
@@ -348,7 +349,7 @@ class _Run:
         if history is not None:
             history.interpreter = interpreter
         self.meta, self.model, self.report = trace.meta, interpreter.model, report
-        self.reader = LineReader(interpreter.model, trace.meta)
+        self.reader = LineReader(interpreter.model, trace)
         self.interpreter = interpreter
         self.pruned: set[str] = set()
         """The bounds at which steps to the line were pruned."""
@@ -440,7 +441,7 @@ class _Run:
             "states": [self.model.decode(state) for state in self.states[:TOLD]],
         }
         position = {"line": line.place.line, "step": line.step}
-        self.report.add(Unexplained(position, line.time_ms, None, before, candidates))
+        self.report.add(Unexplained(position, line.time, None, before, candidates))
         notes = self.report.notes
         if self.report.unexplained_count <= LIMIT:
             notes += [f"line {line.place.line}: {_said(bound)}" for bound in sorted(self.pruned)]
@@ -493,7 +494,7 @@ class _Run:
             property=name,
             partition=None,
             position={"line": line.place.line, "step": step},
-            time=line.time_ms,
+            time=line.time,
             summary=f"violated {word} {fitting}: {stated.meaning}",
             kip=RULEBOOK.origin(stated.source) if self.model.protocol.rulebook is RULEBOOK else "",
             certain=count == total,

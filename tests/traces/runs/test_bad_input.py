@@ -52,24 +52,24 @@ def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
 
 
 WRONG = [
-    (0, "meta/format", "another-1", "meta.format", "is none of highwater-trace-1"),
+    (0, "meta/format", "another-1", "meta.format", "invalid enum value 'another-1'"),
     (0, "meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; known: promise, quorum, replication"),
     (0, "meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
     (0, "meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),
     (0, "meta/rules", {"no_such": True}, "meta.rules", "unknown rule of truncation 'no_such'"),
-    (0, "meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected true or false"),
+    (0, "meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected `bool`, got `int`"),
     (0, "meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter of truncation 'brokers'"),
     (0, "meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "replicas is 1 to 5, not 9"),
-    (0, "meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected a whole number"),
-    (0, "meta/parameters", [], "meta.parameters", "expected an object"),
+    (0, "meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected `int`, got `bool`"),
+    (0, "meta/parameters", [], "meta.parameters", "expected `object`, got `array`"),
     (0, "meta/observed", ["replicas[7]"], "meta.observed[0]", "7 is outside 0..2"),
     (0, "meta/observed", ["quorum.leader", "quorum.hwm"], "meta.observed[1]", "Quorum has leader_epoch"),
     (0, "meta/observed", ["logs[*].size"], "meta.observed[0]", "has no field 'size'"),
     (0, "meta/observed", ["quorum.isr[0]"], "meta.observed[0]", "has nothing inside"),
     (0, "meta/observed", ["../x"], "meta.observed[0]", "is no path"),
-    (0, "meta/hidden_steps", -1, "meta.hidden_steps", "outside 0..100"),
-    (0, "meta/start", "middle", "meta.start", "is none of initial, given"),
-    (0, "meta/more", 1, "meta", "a field that is not known: more"),
+    (0, "meta/hidden_steps", -1, "meta.hidden_steps", "expected `int` >= 0"),
+    (0, "meta/start", "middle", "meta.start", "invalid enum value 'middle'"),
+    (0, "meta/more", 1, "meta", "object contains unknown field `more`"),
     (1, "step", 2, "step", "expected 0 or 1, not 2"),
     (3, "step", 3, "step", "expected 2, not 3: steps are counted one by one"),
     (1, "action", "crash", "action", "no action led to it"),
@@ -77,8 +77,12 @@ WRONG = [
     (3, "action", "explode", "action", "unknown action 'explode'; there are become_follower"),
     (3, "parameters", {"broker": 1}, "parameters", "has no parameter 'broker'"),
     (3, "parameters/replica", True, "parameters.replica", "true is none of 0, 1, 2"),
-    (3, "time_ms", 0.5, "time_ms", "expected a whole number"),
-    (3, "state", [], "state", "expected an object"),
+    (3, "time_ms", 0.5, "time_ms", "expected `int`, got `float`"),
+    (3, "state", [], "state", "expected `object`, got `array`"),
+    (3, "state", None, "state", "expected `object`, got `null`"),
+    (3, "action", "\ud800" * 1001, "action", "expected `str` of length <= 1000"),
+    (3, "\ud800", 1, None, "not Unicode text"),
+    (0, "meta/start", "\ud800", None, "not Unicode text"),
     (3, "state", {"hwm": 1}, "state", "a field that is not known: hwm; State has logs, replicas"),
     (3, "state", {"logs": [[], []]}, "state.logs", "3 elements are expected"),
     (3, "state", {"logs": {"01": []}}, "state.logs", "'01' is no replica of 0..2"),
@@ -100,7 +104,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("at", "path", "value", "field", "message"), WRONG)
 def test_a_line_that_is_wrong(
-    at: Any, path: Any, value: Any, field: str, message: str, tmp_path: Path
+    at: Any, path: Any, value: Any, field: str | None, message: str, tmp_path: Path
 ) -> None:
     wrong = refused(tmp_path, with_change(LINES, at, path, value))
     assert (wrong.line, wrong.field) == (at + 1, field)
