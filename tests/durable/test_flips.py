@@ -133,7 +133,8 @@ def gate_baseline(model: Model, place: Path) -> Read:
 
     def read() -> Any:
         found = baselines.read(small.path)
-        chosen = {entry.key for entry in found.select.entries(BASELINE.parent.parent)}
+        entries = found.select.entries(BASELINE.parent.parent)
+        chosen = {entry.key for entry in entries if entry.key[0] == SCENARIO_KIND}
         if chosen != facts.keys() or found.facts.keys() != facts.keys():
             raise InputError("an entry is not listed, or not there")
         for entry in found.entries():

@@ -402,7 +402,11 @@ class Loss:
             return None
         for epoch in range(self.version.state.partition_epoch - 1, -1, -1):
             before, (min_isr, _) = self.known.versions.get(epoch), self.known.min_isr(epoch)
-            if before is None or min_isr is None:
+            if before is None:
+                return None
+            if before.state.leader is None:  # then nothing is committed
+                continue
+            if min_isr is None:
                 return None
             if len(before.state.isr) >= min_isr:
                 ends = [_at(self.views[b], self.stint.epoch) for b in before.state.isr if b in self.views]
