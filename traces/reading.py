@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -327,22 +326,16 @@ def refuse_constant(constant: str) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def start_of_day(day: str) -> int | None:
-    """The start of a day (``2026-11-21``), read as UTC, in ms since the epoch; None if there is no such day."""
+def _start_of_day(year: int, month: int, day: int) -> int | None:
     try:
-        return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
+        return (date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
         return None
 
 
-def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
-    """The time of a log4j line, read as UTC, in ms since the epoch; None if there is no such time.
-
-    The first five groups of ``head`` are day, hour, minute, second and ms.
-    """
-    day, *time = head.groups()[:5]
-    start = start_of_day(day if isinstance(day, str) else day.decode("ascii"))
-    hour, minute, second, ms = map(int, time)
+def epoch_ms(year: int, month: int, day: int, hour: int, minute: int, second: int, ms: int) -> int | None:
+    """A time of a log line, read as UTC, in ms since the epoch; None if there is no such time."""
+    start = _start_of_day(year, month, day)
     if start is None or hour > 23 or minute > 59 or second > 60:
         return None
     return start + ((hour * 60 + minute) * 60 + second) * 1000 + ms

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
-from functools import lru_cache
 from typing import NamedTuple
+
+from highwater.traces.reading import epoch_ms
 
 _CLOCK = (
     r"(?P<hour>\d\d):?(?P<minute>\d\d):?(?P<second>\d\d)(?:[.,:]?(?P<part>\d{1,9}))?"
@@ -127,20 +127,11 @@ def _ms(match: re.Match[str]) -> int | None:
     """The time of a match of one of the forms, in ms since the epoch; None if there is no such time."""
     parts = match.groupdict()
     month = _MONTHS.get(parts["name"]) if "name" in parts else int(parts["month"])
-    start = None if month is None else _start_of_day(int(parts["year"]), month, int(parts["day"]))
-    hour, minute, second = int(parts["hour"]), int(parts["minute"]), int(parts["second"])
-    if start is None or hour > 23 or minute > 59 or second > 60:
+    if month is None:
         return None
-    ms = int((parts["part"] or "0").ljust(3, "0")[:3])
+    year, day, hour, minute, second = (int(parts[n]) for n in ("year", "day", "hour", "minute", "second"))
+    time = epoch_ms(year, month, day, hour, minute, second, int((parts["part"] or "0").ljust(3, "0")[:3]))
     zone, ahead = (parts["zone"] or "").replace(":", "").strip(), 0
     if zone[:1] in ("+", "-"):
         ahead = (int(zone[1:3]) * 60 + int(zone[3:5])) * (60_000 if zone[0] == "+" else -60_000)
-    return start + ((hour * 60 + minute) * 60 + second) * 1000 + ms - ahead
-
-
-@lru_cache(maxsize=1024)
-def _start_of_day(year: int, month: int, day: int) -> int | None:
-    try:
-        return (date(year, month, day).toordinal() - datetime(1970, 1, 1).toordinal()) * 86_400_000
-    except ValueError:
-        return None
+    return None if time is None else time - ahead

@@ -29,7 +29,7 @@ from highwater.traces.reading import (
     MAX_VALUES,
     Source,
     TraceError,
-    log_time,
+    epoch_ms,
     mismatch,
     printable,
     split,
@@ -229,7 +229,7 @@ READ = frozenset(_DECODERS)
 
 # --- lines -----------------------------------------------------------------------------------------------
 
-_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
+_HEAD = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
 _HEAD_SIZE = 40
 _START, _END = b"Completed request:", b" (kafka.request.logger)"
 _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
@@ -379,7 +379,7 @@ def _time(path: Path, number: int, line: bytes, at: int) -> float:
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
-    found = log_time(head)
+    found = epoch_ms(*map(int, head.groups()))
     if found is None:
         raise TraceError(path, number, None, f"no such time: {printable(head[0][1:24].decode())}")
     return found
