@@ -164,6 +164,17 @@ def test_the_state_of_lost_records_on_each_replica() -> None:
     assert holders(ReplicaEnd(0, 30, True, 4, 7, leader_epoch=5))[0] == (0, "unknown", 20)
 
 
+def test_only_an_exact_end_shows_that_a_replica_lacks_the_records() -> None:
+    """The input shows that broker 3 had nothing at some time; the log may have grown since."""
+    for is_bound, state in ((True, "unknown"), (False, "lacks")):
+        (*_, found) = advice.holders(
+            HAD, Replicas("t-0", (0, 1, 2, 3), (ReplicaEnd(3, 5, is_bound, 4, 7, 4),)), **LOSS
+        )
+        assert (found.broker, found.state) == (3, state)
+    (*_, found) = advice.holders(HAD, Replicas("t-0", (0, 1, 2, 3)), **LOSS, back=[3])
+    assert (found.broker, found.state) == (3, "truncated"), "it has joined the ISR of the new leader"
+
+
 def after_loss(*found: Holder) -> list[AdviceStep]:
     return list(advice.after_loss(Replicas("t-0", (0, 1, 2)), found, 2, 10, 30))
 

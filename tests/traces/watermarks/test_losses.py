@@ -160,6 +160,24 @@ def test_a_leader_that_restarts_with_less_cuts_its_followers(made: Made) -> None
     assert ends == {0: (9, True), 1: (9, True), 2: (10, True)}
 
 
+def test_an_end_is_exact_while_there_is_no_leader(made: Made) -> None:
+    """Broker 1 logs nothing of the later leader: it may have followed that leader since."""
+
+    def ends() -> dict[int, tuple[int, bool]]:
+        found = made.watermarks()
+        found.finish({"t1-0": 2})
+        return {end.broker: (end.leo, end.at_least) for end in found.ends["t1-0"]}
+
+    made.alter(leader=None)
+    made.follows(1, 12)
+    assert ends()[1] == (12, False)
+    made.alter(leader=0)
+    assert ends()[1] == (12, True)
+    made.leads(0, 12, 12)
+    made.shrinking(0, "0,1,2", "0,2", 14, 20, 1, 15)
+    assert ends()[1] == (15, True), "the leader logs the follower's end as it leaves the ISR"
+
+
 def test_logs_by_epoch() -> None:
     log = extend(extend((), 0, 0), 3, 10)
     assert cut(log, 10) == ((0, 0),)
