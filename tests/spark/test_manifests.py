@@ -77,8 +77,7 @@ def part(number: int, place: int, value: object) -> Callable[[dict[str, Any]], o
 
 _, FILE, COUNT, BASE = range(4)
 WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
-    "another level's": lambda plain: plain.update(level=1),
-    "another count": lambda plain: plain.update(count=EACH + 1),
+    "another level's": lambda plain: plain.update(number=1),
     "totals that are none": lambda plain: plain["totals"].update(surprise=1),
     "states of another search": lambda plain: plain["totals"].update(distinct_states=1),
     "a part that begins elsewhere": part(1, BASE, 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import uuid
@@ -79,8 +80,8 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
     Raises InputError if that search explored another model, or if another version of Highwater ran it.
     """
     run = checkpoint.run()
-    old = ModelRequest.read(run.request).as_json()
-    for key, now in request.as_json().items():
+    old = json.loads(run.request)
+    for key, now in json.loads(request.text()).items():
         if old[key] != now:
             what = "the text of the protocol's file" if key == "source" else key
             said = "" if key == "source" else f": {difference(old[key], now)}"
