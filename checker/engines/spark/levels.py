@@ -450,9 +450,10 @@ class ParquetLevels:
         """The last level whose fingerprints the driver's table holds; -1: none."""
 
     def close(self) -> None:
-        """Free the driver's tables."""
+        """Free the driver's tables, and remove the files of tasks that failed or ran twice. Raises OSError."""
         self._table.close()
         self._seen.close()
+        self.checkpoint.tidy(self.committed)
 
     # --- Visited ----------------------------------------------------------------------------------
 
@@ -510,10 +511,6 @@ class ParquetLevels:
         self.checkpoint.commit(level)
         self.committed.append(level)
         search.report()
-
-    def finish(self) -> None:
-        """Remove the files of tasks that failed or ran twice. Every level is committed already."""
-        self.checkpoint.tidy(self.committed)
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the committed levels."""
