@@ -63,6 +63,9 @@ workers_option = click.option(
     metavar="N",
     help="Threads or processes to use.  [default: all cores]",
 )
+limit_states_option = click.option(
+    "--limit-states", type=click.IntRange(1), metavar="N", help="Stop after N states, nearest first."
+)
 limit_seconds_option = click.option(
     "--limit-seconds",
     type=Positive(),
@@ -123,18 +126,6 @@ allow_code_option = click.option(
 )
 
 
-def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
-    """The option ``--limit-states``. ``default`` is a number of states; None means no limit."""
-    return click.option(
-        "--limit-states",
-        type=click.IntRange(1),
-        default=default,
-        show_default=default is not None,
-        metavar="N",
-        help="Stop after N states, nearest first.",
-    )
-
-
 def quiet_option(left: str) -> Callable[[Command], Command]:
     """The option ``--quiet``. ``left`` names the output that is still printed, in the help text."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
@@ -180,7 +171,7 @@ def search_options(function: Function) -> Function:
         metavar="DIR",
         help="Directory for states that do not fit in memory.",
     )
-    options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
+    options = [workers_option, limit_states_option, limit_seconds_option, memory_option, spill]
     function = cache_option(function)
     names = ["workers", "limit_states", "limit_seconds", "memory_bytes", "spill_directory"]
 

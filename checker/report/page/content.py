@@ -26,6 +26,7 @@ from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.model.language.types import Array, Enum, Index, Struct, Type
 from highwater.traces.reports.page import as_json, policy, signs, told_rules
+from highwater.traces.reports.text import count
 
 
 def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
@@ -386,7 +387,7 @@ class PageOutput:
         if not runs:
             return f"--html {self.target}: not written, as {none}"
         write_page(self.target, title, runs, about)
-        return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
+        return f"--html {self.target}: {count(len(runs), 'run')} to step through"
 
 
 _HERE = Path(__file__).parent
