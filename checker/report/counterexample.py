@@ -113,6 +113,12 @@ class Counterexample:
         depth = self.depth
         if self.of_step:
             return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
+        return self.end
+
+    @property
+    def end(self) -> str:
+        """The end of the run in words: its depth and number of steps, or the loop."""
+        depth = self.depth
         if self.loop is None:
             return f"at depth {depth}, after {count(depth - 1, 'step')}"
         round_ = depth - 1 - self.loop.start

@@ -329,13 +329,8 @@ class ProofResult:
         """The result as ``--json`` writes it; ``verdicts`` has one entry for each action and property."""
         request, found = self.request, self.found
         return {
-            "scenario": request.scenario.name,
-            "protocol": request.scenario.definition.name,
-            "profile": request.profile,
-            "engine": ENGINE,
+            **request.as_json(ENGINE),
             "question": "induction",
-            "parameters": dict(request.parameters),
-            "rules": dict(request.rules),
             "properties": request.properties,
             **self.checked.as_json(),
             "helpers": list(self.helpers),

@@ -92,21 +92,12 @@ def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -
     steps = tuple(taken(model, violation.initial, violation.path))
     last = len(steps) - 1
     false_at: tuple[int, ...] = () if example.goal else (last,)
-    if example.loop is None:
-        rounds = f"at depth {example.depth}, after {count(last, 'step')}"
-    else:
-        start = example.loop.start
-        round_ = last - start
-        rounds = (
-            f"after {count(start, 'step')} by a loop of {count(round_, 'step')}"
-            if round_
-            else f"after {count(start, 'step')}: it ends there"
-        )
+    if example.loop is not None:
         false_at = tuple(range(example.loop.due, last + 1))
     left_out = 0 if example.loop else max(0, len(steps) - LIMIT_STATES)
     return ShownRun(
         f"{example.name} {example.outcome}",
-        rounds,
+        example.end,
         _cut(steps, left_out),
         example.name,
         example.source,
