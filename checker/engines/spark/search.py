@@ -34,8 +34,6 @@ def search(
     """
     started = time.perf_counter()
     spark = spark or SparkOptions()
-    if spark.resume and spark.checkpoint is None:
-        raise InputError("--resume: name the --checkpoint to go on with")
     request = ModelRequest.of(model, options.symmetry, options.deadlock, spark.tables)
     program = compiled(model, request, ask=True, effort=Effort.USUAL)
     option = "--out" if spark.tables else "--checkpoint"

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from highwater.checker.base.files import refuse_unwritable, write_text
 from highwater.checker.base.text import change, say, settings
 from highwater.checker.report.falsity import PropertyPart, false_part
@@ -131,7 +133,7 @@ def _condition(run: ShownRun) -> tuple[Node, bool]:
 def _told(part: PropertyPart) -> dict[str, Any]:
     """A part of a property as plain data: its innermost parts with their values, and the whole part."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
-    return {"leaves": leaves, "whole": part.as_data()}
+    return {"leaves": leaves, "whole": msgspec.to_builtins(part)}
 
 
 def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:
