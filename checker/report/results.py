@@ -327,7 +327,7 @@ class Result:
             "cut": dict(search.cut),
             "actions": dict(search.actions),
             "ruled_out": list(self.ruled_out),
-            "warnings": [vars(warning) for warning in self.vacuous],
+            "warnings": [{**vars(warning)} for warning in self.vacuous],
             "premises": dict(search.premises),
             "collision_probability": search.collision_probability,
             "peak_memory_bytes": search.peak_memory_bytes,
