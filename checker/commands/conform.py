@@ -95,7 +95,7 @@ _KAFKA = "kafka_4_2"
 )
 @click.option("--other-paths", is_flag=True, help="Also reach each state by a second path, if it has one.")
 @model_options(deadlock=False)
-@limit_states_option()
+@limit_states_option
 @limit_seconds_option
 @workers_option
 @cache_option

@@ -27,6 +27,7 @@ from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.runner.kept import Reuse
+from highwater.traces.reports.text import count
 
 
 @click.command(short_help="Compare the protocol with a committed baseline (for CI).")
@@ -159,7 +160,7 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     write_text("--baseline", path, new.text())
     for verdict in found.verdicts:
         verdict.state = EntryState.UPDATED if not verdict.passes else verdict.state
-    entries = f"{len(new.facts)} {'entry' if len(new.facts) == 1 else 'entries'}"
+    entries = count(len(new.facts), "entry", "entries")
     return found, [*([] if quiet else said), f"{path} was written: {entries}"]
 
 

@@ -63,6 +63,9 @@ workers_option = click.option(
     metavar="N",
     help="Threads or processes to use.  [default: all cores]",
 )
+limit_states_option = click.option(
+    "--limit-states", type=click.IntRange(1), metavar="N", help="Stop after N states, nearest first."
+)
 limit_seconds_option = click.option(
     "--limit-seconds",
     type=Positive(),
@@ -123,18 +126,6 @@ allow_code_option = click.option(
 )
 
 
-def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
-    """The option ``--limit-states``. ``default`` is a number of states; None means no limit."""
-    return click.option(
-        "--limit-states",
-        type=click.IntRange(1),
-        default=default,
-        show_default=default is not None,
-        metavar="N",
-        help="Stop after N states, nearest first.",
-    )
-
-
 def quiet_option(left: str) -> Callable[[Command], Command]:
     """The option ``--quiet``. ``left`` names the output that is still printed, in the help text."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
@@ -159,16 +150,13 @@ def model_options(*, deadlock: bool = True, symmetry: bool = False) -> Callable[
             help="Check only this property; may repeat.",
         ),
     ]
-    names = ["settings", "rules", "profile", "properties"]
     if deadlock:
         meaning = "Whether a state without steps is a violation."
         options.append(click.option("--deadlock/--no-deadlock", default=None, help=meaning))
-        names.append("deadlock")
     if symmetry:
         meaning = "Whether to use symmetry reduction."
         options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
-        names.append("symmetry")
-    return _as_one("overrides", Overrides.parse, names, [*options, allow_code_option])
+    return _as_one("overrides", Overrides.parse, [*options, allow_code_option])
 
 
 def search_options(function: Function) -> Function:
@@ -180,14 +168,13 @@ def search_options(function: Function) -> Function:
         metavar="DIR",
         help="Directory for states that do not fit in memory.",
     )
-    options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
+    options = [workers_option, limit_states_option, limit_seconds_option, memory_option, spill]
     function = cache_option(function)
-    names = ["workers", "limit_states", "limit_seconds", "memory_bytes", "spill_directory"]
 
     def bounds(workers: int | None, **others: Any) -> SearchOptions:
         return SearchOptions(workers=workers or 0, **others)
 
-    return _as_one("options", bounds, names, options)(function)
+    return _as_one("options", bounds, options)(function)
 
 
 def search_engine_options(function: Function) -> Function:
@@ -203,20 +190,13 @@ def search_engine_options(function: Function) -> Function:
         ),
         click.option("--resume", is_flag=True, help="Continue the search saved in --checkpoint DIR."),
     ]
-    names = ["engine", "spark_master", "checkpoint", "resume"]
-    return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), names, options)(function)
+    return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), options)(function)
 
 
 def _as_one(
-    argument: str,
-    make: Callable[..., object],
-    names: list[str],
-    options: Sequence[Callable[[Function], Function]],
+    argument: str, make: Callable[..., object], options: Sequence[Callable[[Function], Function]]
 ) -> Callable[[Function], Function]:
-    """A decorator that adds ``options`` and passes ``make(**values)`` to the command as ``argument``.
-
-    ``names`` are the parameter names of the options, and the keys of ``values``.
-    """
+    """A decorator that adds ``options``, and passes ``make(**values)`` to the command as ``argument``."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -225,8 +205,11 @@ def _as_one(
             return function(*arguments, **given, **{argument: make(**values)})
 
         decorated: Function = call
+        before = len(getattr(call, "__click_params__", ()))
         for option in reversed(options):
             decorated = option(decorated)
+        added = decorated.__click_params__[before:]  # type: ignore[attr-defined]
+        names = [option.name for option in added if option.expose_value]
         return decorated
 
     return decorate

@@ -131,16 +131,11 @@ def _invariant(entry: Entry) -> Iterator[str]:
 def _askers(entry: Entry) -> Iterator[str]:
     """The lines for a property's role and for the scenarios that check it."""
     if entry.get("role"):
-        yield f"  {_ROLES[entry['role']]}"
+        yield "  a helper: proved with the others, and asked where a scenario names it"
     violated = entry["violated_in"]
     holds = [name for name in entry["asked_in"] if name not in violated]
     told = {"violated (expected)": violated, "holds": holds}
     yield from _section("checked in", ((how, ", ".join(names)) for how, names in told.items() if names))
-
-
-_ROLES = {
-    "helper": "a helper: proved with the others, and asked where a scenario names it",
-}
 
 
 def _goal(entry: Entry) -> Iterator[str]:

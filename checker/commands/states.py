@@ -148,12 +148,7 @@ def _written(
 
 def _about(request: Request, engine: str, written: WrittenTables, seconds: float) -> dict[str, Any]:
     return {
-        "scenario": request.scenario.name,
-        "protocol": request.scenario.definition.name,
-        "profile": request.profile,
-        "engine": engine,
-        "parameters": dict(request.parameters),
-        "rules": dict(request.rules),
+        **request.as_json(engine),
         "symmetry": request.symmetry,
         "complete": written.stopped_by is None,
         "stopped_by": written.stopped_by,

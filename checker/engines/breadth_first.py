@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from highwater.checker.base.problems import interruption
 from highwater.checker.scenarios.search import (
@@ -27,23 +28,22 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
-Place = tuple[int, ...]
+Place = Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=3)]
 """Where a property is violated: the level (from 0) and the index of a state.
 
 For a step property: the level and index of the step's source state, and the number of the step's action instance.
 """
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counts of a search so far, named as in SearchResult, and the first violation of each property (``found``)."""
 
     distinct_states: int = 0
     generated_states: int = 0
-    actions: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-    premises: dict[str, int] = field(default_factory=dict)
-    found: dict[str, Place] = field(default_factory=dict)
+    actions: dict[str, int] = {}
+    cut: dict[str, int] = {}
+    premises: dict[str, int] = {}
+    found: dict[str, Place] = {}
     seconds: float = 0.0
 
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -37,6 +37,8 @@ from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500
 """The most steps of a path."""
+SEARCH_SECONDS = 60.0
+"""The most seconds of a search for a state."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ class Path:
         return Path(self.initial, (*self.steps, *steps))
 
 
-@dataclass(frozen=True)
-class NearestState:
+class NearestState(NamedTuple):
     """The result of a search for a state: the path to it, or None, and the counts of the search."""
 
     path: Path | None
@@ -152,14 +153,6 @@ class Session:
             state = self.after(state, taken[-1])
         return path.then(*taken)
 
-    def holds(self, state: Scalars, text: str) -> bool:
-        """True if the condition in the text holds in a state; see ``condition``.
-
-        Raises InputError if the text is not a condition.
-        """
-        (holds,) = compile_nodes([condition.condition(self.model, text)])(state)
-        return bool(holds)
-
     def said(self, state: Scalars, text: str) -> str:
         """The value of an expression in a state, as text. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
@@ -169,17 +162,16 @@ class Session:
         (sort,) = (node.sort for node in nodes)
         return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
 
-    def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> NearestState:
+    def nearest(self, path: Path, text: str) -> NearestState:
         """Search for the nearest state in which a condition holds, from the last state of a path on.
 
         The compiled engine does the search. Raises InputError if the text is not a condition.
         """
         sought = condition.condition(self.model, text)
         from_here = self.model.seeking(sought, self.states(path)[-1])
-        result = search("native")(from_here, options or SearchOptions(stop_at_first=True), None)
-        if not result.violations:
-            return NearestState(None, result)
-        return NearestState(path.then(*result.violations[0].path), result)
+        options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
+        result = search("native")(from_here, options, None)
+        return NearestState(next((path.then(*found.path) for found in result.violations), None), result)
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
@@ -239,8 +231,6 @@ def _initial(session: Session, lines: list[StepLine]) -> int:
     raise InputError(str(first.place.wrong("this is no initial state of the model")))
 
 
-SEARCH_SECONDS = 60.0
-"""The most seconds of a search for a state."""
 WATCHED = 20
 """The most expressions in ``watch``; further ones are ignored."""
 
@@ -304,13 +294,12 @@ class Answers:
 
         The path is None if the search finds no such state.
         """
-        options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
-        found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
+        path, result = self.session.nearest(self._path(arguments), arguments.get("where", ""))
         return {
-            "path": None if found.path is None else str(found.path),
-            "states": found.result.distinct_states,
-            "complete": found.result.complete,
-            "seconds": round(found.result.seconds, 3),
+            "path": None if path is None else str(path),
+            "states": result.distinct_states,
+            "complete": result.complete,
+            "seconds": round(result.seconds, 3),
         }
 
     def random(self, arguments: Arguments) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.refinement import Implementation, Refinement
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import Option, Struct
-from highwater.traces.reports.text import fold
+from highwater.traces.reports.text import count, fold
 
 
 class BrokenRunError(InternalError):
@@ -113,12 +113,18 @@ class Counterexample:
         depth = self.depth
         if self.of_step:
             return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
+        return self.end
+
+    @property
+    def end(self) -> str:
+        """The end of the run in words: its depth and number of steps, or the loop."""
+        depth = self.depth
         if self.loop is None:
-            return f"at depth {depth}, after {_count(depth - 1, 'step')}"
+            return f"at depth {depth}, after {count(depth - 1, 'step')}"
         round_ = depth - 1 - self.loop.start
-        after = _count(self.loop.start, "step")
+        after = count(self.loop.start, "step")
         if round_:
-            return f"after {after} by a loop of {_count(round_, 'step')}"
+            return f"after {after} by a loop of {count(round_, 'step')}"
         return f"after {after}: it ends there"
 
 
@@ -420,10 +426,6 @@ def _nearly(run: AbstractRun, near: NearestAction) -> str:
             others.append(f"{path} {say(inner, would)} in place of {say(inner, does)}")
         told.append(f"it would leave {', '.join(others)}")
     return "; ".join(told)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 MOST = 3

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from highwater.checker.base.text import at, say
 from highwater.model.language import graph
@@ -42,16 +41,6 @@ class PropertyPart:
     values: tuple[tuple[str, str], ...] = ()
     parts: tuple[PropertyPart, ...] = ()
     given: bool = False
-
-    def as_data(self) -> dict[str, Any]:
-        """The part as JSON data for the page."""
-        return {
-            "says": self.says,
-            "text": self.text,
-            "holds": self.holds,
-            "values": [list(pair) for pair in self.values],
-            "parts": [part.as_data() for part in self.parts],
-        }
 
     def leaves(self, given: bool = False) -> Iterator[tuple[PropertyPart, bool]]:
         """The innermost parts, each with True if it is in a premise."""

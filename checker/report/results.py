@@ -257,7 +257,7 @@ class Result:
         """
         found = {e.name for e in self.examples}
         missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
-        return self.request.checked.undecided(missed, "the search stopped first")
+        return self.request.checked.undecided(missed)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -310,12 +310,7 @@ class Result:
         """The result as ``--json`` writes it: an object of the form that docs/results.md describes."""
         request, search = self.request, self.search
         return {
-            "scenario": self.name,
-            "protocol": request.scenario.definition.name,
-            "profile": request.profile,
-            "engine": self.engine,
-            "parameters": dict(request.parameters),
-            "rules": dict(request.rules),
+            **request.as_json(self.engine),
             "properties": request.properties,
             **self.checked.as_json(),
             "symmetry": request.symmetry,
@@ -332,7 +327,7 @@ class Result:
             "cut": dict(search.cut),
             "actions": dict(search.actions),
             "ruled_out": list(self.ruled_out),
-            "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.vacuous],
+            "warnings": [{**vars(warning)} for warning in self.vacuous],
             "premises": dict(search.premises),
             "collision_probability": search.collision_probability,
             "peak_memory_bytes": search.peak_memory_bytes,

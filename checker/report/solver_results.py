@@ -18,6 +18,7 @@ from highwater.checker.scenarios.request import Checked, Request
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, said
 from highwater.model.versions import versions
+from highwater.traces.reports.text import count
 
 ENGINE = "z3"
 
@@ -79,7 +80,7 @@ class DepthResult(Result):
         else:
             what = f"in every state up to depth {self.depth}" if self.depth else "so far in no state"
         if open_:
-            yield f"{name}: {_count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
+            yield f"{name}: {count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
         if not (self.request.properties or self.request.goals) or self.checked.rest:
             yield f"{name}: {self.checked.sentence}"
         if not self.reached_end:
@@ -92,10 +93,6 @@ class DepthResult(Result):
                 yield f"{name}: expected to be violated, but not within this depth: {', '.join(missed)}"
         if self.unreached and not self.complete:
             yield f"{name}: not reached within this depth: {', '.join(self.unreached)}"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 # --- differences of two sets of rules -----------------------------------------------------------------
@@ -277,8 +274,8 @@ class ProofResult:
                 f"{len(possible)} actions were decided"
             )
         of_steps = len(self.model.step_properties)
-        counts = _count(len(self.model.properties), "invariant", "invariants")
-        counts += f" and {_count(of_steps, 'step property', 'step properties')}"
+        counts = count(len(self.model.properties), "invariant")
+        counts += f" and {count(of_steps, 'step property', 'step properties')}"
         if found.proved:
             yield (
                 f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "
@@ -332,13 +329,8 @@ class ProofResult:
         """The result as ``--json`` writes it; ``verdicts`` has one entry for each action and property."""
         request, found = self.request, self.found
         return {
-            "scenario": request.scenario.name,
-            "protocol": request.scenario.definition.name,
-            "profile": request.profile,
-            "engine": ENGINE,
+            **request.as_json(ENGINE),
             "question": "induction",
-            "parameters": dict(request.parameters),
-            "rules": dict(request.rules),
             "properties": request.properties,
             **self.checked.as_json(),
             "helpers": list(self.helpers),

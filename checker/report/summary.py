@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 
 import click
 
@@ -36,83 +34,80 @@ _COLOURS = {
 }
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A row of the verdict table: a scenario with its result, in the group of its protocol."""
-
-    group: str
-    name: str
-    result: Result
-
-    @property
-    def verdict(self) -> str:
-        """The verdict without properties; also whether it is as expected, and "unchanged" for a stored result."""
-        word, as_expected = self.result.verdict, self.result.expected
-        same = "" if self.result.explored_at is None else ", unchanged"
-        if as_expected is False:
-            return f"{word} (not expected){same}"
-        return f"{word} (expected){same}" if as_expected and word == "violated" else word + same
-
-    @property
-    def alarming(self) -> bool:
-        """True if a reader must look at the scenario: an expectation is not met, or the verdict is inconclusive."""
-        return bool(self.result.broken) or self.result.verdict == "inconclusive"
-
-    def fitted(self, room: int) -> str:
-        """The verdict with its properties and goals, in at most ``room`` columns.
-
-        If they do not fit, their number takes their place.
-        """
-        result = self.result
-        about = {"violated": result.examples, REACHED: result.goal_runs}.get(result.verdict, ())
-        where = ", ".join(f"{run.called} at depth {run.depth}" for run in about)
-        names = list(result.unreached) if result.verdict == NOT_REACHED else [run.name for run in about]
-        one, several = ("property", "properties") if result.verdict == "violated" else ("goal", "goals")
-        many = count(len(names), one, several) if names else ""
-        goals = len(result.goal_runs) if result.verdict in ("violated", "holds") else 0
-        too = f"; {count(goals, 'goal')} reached" if goals else ""
-        texts = [f"{self.verdict}: {part}" for part in (where, ", ".join(names), many) if part]
-        for line in (*(f"{line}{too}" for line in texts), *texts, f"{self.verdict}{too}"):
-            if len(line) <= room:
-                return line
-        return self.verdict
-
-    def numbers(self) -> tuple[str, ...]:
-        """The number of states, the depth, and the seconds, as texts."""
-        result = self.result
-        return f"{result.states:,}", str(result.depth), f"{result.search.seconds:.2f}"
+def _verdict(result: Result) -> str:
+    """The verdict without properties; also whether it is as expected, and "unchanged" for a stored result."""
+    word, as_expected = result.verdict, result.expected
+    same = "" if result.explored_at is None else ", unchanged"
+    if as_expected is False:
+        return f"{word} (not expected){same}"
+    return f"{word} (expected){same}" if as_expected and word == "violated" else word + same
 
 
-_TABLE_HEADS = ("states", "depth", "seconds")
+def _alarming(result: Result) -> bool:
+    """True if a reader must look at the scenario: an expectation is not met, or the verdict is inconclusive."""
+    return bool(result.broken) or result.verdict == "inconclusive"
+
+
+def _fitted(result: Result, room: int) -> str:
+    """The verdict with its properties and goals, in at most ``room`` columns.
+
+    If they do not fit, their number takes their place.
+    """
+    verdict = _verdict(result)
+    about = {"violated": result.examples, REACHED: result.goal_runs}.get(result.verdict, ())
+    where = ", ".join(f"{run.called} at depth {run.depth}" for run in about)
+    names = list(result.unreached) if result.verdict == NOT_REACHED else [run.name for run in about]
+    one, several = ("property", "properties") if result.verdict == "violated" else ("goal", "goals")
+    many = count(len(names), one, several) if names else ""
+    goals = len(result.goal_runs) if result.verdict in ("violated", "holds") else 0
+    too = f"; {count(goals, 'goal')} reached" if goals else ""
+    texts = [f"{verdict}: {part}" for part in (where, ", ".join(names), many) if part]
+    lines = [*(f"{line}{too}" for line in texts), *texts, f"{verdict}{too}"]
+    return next((line for line in lines if len(line) <= room), verdict)
+
+
+_HEADS = ("states", "depth", "seconds")
 
 
 def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
-    """The lines of the verdict table, with colours: the heads, and one line for each scenario."""
-    shown = list(_table_lines(results))
-    indent = "  " if any(line.group for line in shown) else ""
-    first = max(len("scenario"), *(len(line.name) + len(indent) for line in shown))
-    cells = [line.numbers() for line in shown]
-    widths = [max(map(len, column)) for column in zip(_TABLE_HEADS, *cells, strict=True)]
-    least = max(len(line.verdict) for line in shown)
-    while widths and width - _taken(first, widths) < least:
+    """The lines of the verdict table, with colours: the heads, and one line for each scenario.
+
+    Several scenarios are grouped by protocol, unless one is given as a file.
+    """
+    names = [result.name.rpartition("/")[::2] for result in results]
+    grouped = len(results) > 1 and not any(is_path(result.name) for result in results)
+    indent = "  " if grouped else ""
+    called = [
+        indent + own if grouped else short_name(r.name) for r, (_, own) in zip(results, names, strict=True)
+    ]
+    first = max(len("scenario"), *map(len, called))
+    cells = [(f"{r.states:,}", str(r.depth), f"{r.search.seconds:.2f}") for r in results]
+    widths = [max(map(len, column)) for column in zip(_HEADS, *cells, strict=True)]
+    least = max(len(_verdict(result)) for result in results)
+
+    def room() -> int:
+        return width - first - _GAP - sum(w + _GAP for w in widths)
+
+    while widths and room() < least:
         widths.pop()  # too wide: drop the last column of numbers
-    room = max(least, width - _taken(first, widths))
-    verdicts = [line.fitted(room) for line in shown]
-    room = max(len("verdict"), *map(len, verdicts))
-    heads = _numbers(_TABLE_HEADS, widths)
-    if not indent:
-        yield click.style(f"{'scenario':{first}}{' ' * _GAP}{'verdict':{room}}{heads}".rstrip(), dim=True)
-    rows = iter(zip(shown, cells, verdicts, strict=True))
-    for group, lines in groupby(rows, key=lambda row: row[0].group):
-        if indent:
-            yield click.style(f"{group:{first + _GAP + room}}{heads}".rstrip(), bold=True)
-            heads = ""  # only once
-        for line, numbers, verdict in lines:
-            expected = line.result.expected and line.result.verdict == "violated"
-            colour = "green" if expected else _COLOURS[line.result.verdict]
-            mark = f"! {line.name}" if line.alarming and indent else indent + line.name
-            cell = click.style(f"{verdict:{room}}", fg=colour, bold=line.alarming)
-            yield f"{mark:{first}}{' ' * _GAP}{cell}{_numbers(numbers, widths)}".rstrip()
+    verdicts = [_fitted(result, max(least, room())) for result in results]
+    second = max(len("verdict"), *map(len, verdicts))
+    heads = _numbers(_HEADS, widths)
+    if not grouped:
+        yield click.style(f"{'scenario':{first}}{' ' * _GAP}{'verdict':{second}}{heads}".rstrip(), dim=True)
+    before = ""
+    for result, (group, _), name, numbers, verdict in zip(
+        results, names, called, cells, verdicts, strict=True
+    ):
+        if grouped and group != before:
+            yield click.style(f"{group:{first + _GAP + second}}{heads}".rstrip(), bold=True)
+            before, heads = group, ""  # the heads only once
+        alarming = _alarming(result)
+        expected = result.expected and result.verdict == "violated"
+        colour = "green" if expected else _COLOURS[result.verdict]
+        mark = name.replace("  ", "! ", 1) if alarming and grouped else name
+        cell = click.style(f"{verdict:{second}}", fg=colour, bold=alarming)
+        yield f"{mark:{first}}{' ' * _GAP}{cell}{_numbers(numbers, widths)}".rstrip()
 
 
 def by_protocol(results: Sequence[Result]) -> Iterator[str]:
@@ -133,24 +128,8 @@ def by_protocol(results: Sequence[Result]) -> Iterator[str]:
         yield "  ".join([*cells, click.style(verdict, fg=colour)])
 
 
-def _taken(first: int, widths: Sequence[int]) -> int:
-    return first + _GAP + sum(w + _GAP for w in widths)
-
-
 def _numbers(cells: Iterable[str], widths: Sequence[int]) -> str:
     return "".join(f"{cell:>{width + _GAP}}" for cell, width in zip(cells, widths, strict=False))
-
-
-def _table_lines(results: Sequence[Result]) -> Iterator[_Line]:
-    """The rows of the verdict table, grouped by protocol if there are several scenarios.
-
-    If any scenario is given as a file, none is grouped.
-    """
-    names = [result.name for result in results]
-    grouped = len(names) > 1 and not any(map(is_path, names))
-    for name, result in zip(names, results, strict=True):
-        group, _, own = name.rpartition("/")
-        yield _Line(group, own, result) if grouped else _Line("", short_name(name), result)
 
 
 def short_name(name: str) -> str:
@@ -235,7 +214,7 @@ def _lines(
     listed = results
     if len(results) > LISTED and not verbose:
         yield from by_protocol(results)
-        listed = [o for o in results if o.broken or o.verdict == "inconclusive"]
+        listed = [o for o in results if _alarming(o)]
         if listed:
             yield ""
     if listed:

@@ -13,6 +13,7 @@ from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
+from highwater.traces.reports.text import count
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -87,4 +88,4 @@ class TraceOutput:
                     about=about,
                 )
         end = f", to a violation of {', '.join(violated)}" if violated else ""
-        return f"--trace-out {self.target}: {steps} step{'' if steps == 1 else 's'} written{end}"
+        return f"--trace-out {self.target}: {count(steps, 'step')} written{end}"

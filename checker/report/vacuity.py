@@ -99,7 +99,7 @@ def vacuous(model: Model, request: Request) -> tuple[Vacuous, ...]:
     ]
     impossible = {a.name: a for a in model.actions if a.name in {*model.ruled_out} - expectation.impossible}
     for other in _others(request) if impossible else ():
-        impossible = {name: a for name, a in impossible.items() if not other.allows(a)}
+        impossible = {name: a for name, a in impossible.items() if not other(a)}
     return (*constant, *(_impossible(model, action) for action in impossible.values()))
 
 
@@ -125,34 +125,35 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 # --- actions that other parameters allow --------------------------------------------------------------
 
 
-class _Other:
-    """A protocol with other parameters or rules. Each of its actions is traced at most once."""
+def _allowing(protocol: Protocol) -> Callable[[Action], bool]:
+    """A function that tells if an action has an instance that its guards do not rule out, under other parameters.
 
-    def __init__(self, protocol: Protocol) -> None:
-        self._protocol, self._leaves = protocol, protocol.state.leaves("")
-        self._inputs = state_inputs(self._leaves)
-        self._known: dict[str, bool] = {}
+    Each action is traced at most once.
+    """
+    leaves = protocol.state.leaves("")
+    inputs = state_inputs(leaves)
+    known: dict[str, bool] = {}
 
-    def allows(self, action: Action) -> bool:
-        """True if an action has an instance that its guards do not rule out."""
-        if action.name not in self._known:
-            self._known[action.name] = self._traced(action)
-        return self._known[action.name]
-
-    def _traced(self, action: Action) -> bool:
-        domains = [parameter_values(self._protocol, action, p) for p in action.domains]
-        for choice in itertools.product(*domains):
-            parameters = dict(zip(action.domains, choice, strict=True))
-            try:
-                own = trace_instances(self._protocol, self._leaves, self._inputs, action, parameters)
-                if next(own, None) is not None:
+    def traced(action: Action) -> bool:
+        domains = [parameter_values(protocol, action, p) for p in action.domains]
+        with suppress(
+            LanguageError
+        ):  # the user did not choose these parameters, so this is not the user's error
+            for choice in itertools.product(*domains):
+                parameters = dict(zip(action.domains, choice, strict=True))
+                if any(True for _ in trace_instances(protocol, leaves, inputs, action, parameters)):
                     return True
-            except LanguageError:  # the user did not choose these parameters, so this is not the user's error
-                return False
         return False
 
+    def allows(action: Action) -> bool:
+        if action.name not in known:
+            known[action.name] = traced(action)
+        return known[action.name]
 
-def _others(request: Request) -> Iterator[_Other]:
+    return allows
+
+
+def _others(request: Request) -> Iterator[Callable[[Action], bool]]:
     """Yield the scenario's protocol three times, with parameters that allow almost every action.
 
     1. Each parameter has its default, or 1 if the default is 0; all rules are off. The result is cached for all
@@ -171,9 +172,11 @@ def _others(request: Request) -> Iterator[_Other]:
         yield _shared(make, small)
     for parameters in (some, raised):
         with suppress(LanguageError):
-            yield _Other(protocol(parameters, rules))
+            yield _allowing(protocol(parameters, rules))
 
 
 @lru_cache(maxsize=64)
-def _shared(protocol: Callable[..., Protocol], parameters: tuple[tuple[str, int], ...]) -> _Other:
-    return _Other(protocol(dict(parameters), ()))
+def _shared(
+    protocol: Callable[..., Protocol], parameters: tuple[tuple[str, int], ...]
+) -> Callable[[Action], bool]:
+    return _allowing(protocol(dict(parameters), ()))

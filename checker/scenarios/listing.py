@@ -36,9 +36,6 @@ PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
 _PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
 """The kinds of a protocol's named parts."""
 
-_ROLES = {"helpers": "helper"}
-"""The role of properties that are checked only if a scenario names them."""
-
 Entry = dict[str, Any]
 Property = Invariant | StepProperty | Liveness
 
@@ -137,7 +134,6 @@ def scenario(name: str) -> Entry:
 def protocol(definition: Definition) -> Entry:
     """The entry of a protocol: parameters, profiles with their rules, rules, properties, actions, and scenarios."""
     kind = definition.protocol
-    place = definition.name.replace(".", "/")
     return {
         "kind": "protocol",
         "name": definition.name,
@@ -148,14 +144,8 @@ def protocol(definition: Definition) -> Entry:
             {"name": n, "meaning": p.meaning, "rules": [r for r in kind.rules if r in p.rules]}
             for n, p in kind.profiles.items()
         ],
-        "rules": _parts(definition, "rules"),
-        "invariants": _parts(definition, "invariants"),
-        "step_properties": _parts(definition, "step_properties"),
-        "liveness": _parts(definition, "liveness"),
-        "helpers": _parts(definition, "helpers"),
-        "reachable": _parts(definition, "reachable"),
-        "actions": _parts(definition, "actions"),
-        "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
+        **{kind: _parts(definition, kind) for kind in _PARTS if kind != "parameters"},
+        "scenarios": _scenarios(definition),
     }
 
 
@@ -200,7 +190,10 @@ def _parts(definition: Definition, kind: str) -> list[Entry]:
             for a in definition.protocol.actions()
         ]
     properties: Sequence[Property] = getattr(definition, kind)
-    return [{**_property(definition, stated), "role": _ROLES.get(kind)} for stated in properties]
+    return [
+        {**_property(definition, stated), "role": "helper" if kind == "helpers" else None}
+        for stated in properties
+    ]
 
 
 def _range(parameter: Parameter) -> Entry:
@@ -244,13 +237,13 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
 
 def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
     """The scenarios of a protocol that set a parameter, each with the value."""
+    asked = {n: scenario_files.find(n).parameters.get(parameter) for n in _scenarios(definition)}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _scenarios(definition: Definition) -> list[str]:
     place = definition.name.replace(".", "/")
-    asked = (
-        (n, scenario_files.find(n).parameters.get(parameter))
-        for n in catalogue.scenario_files()
-        if n.rpartition("/")[0] == place
-    )
-    return {name: value for name, value in asked if value is not None}
+    return [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place]
 
 
 @cache

@@ -78,10 +78,9 @@ class Checked:
     deadlock: bool
     left_out: tuple[NotChecked, ...]
 
-    def undecided(self, liveness: Collection[str], why: str) -> Checked:
-        """A copy in which the given liveness properties are not checked, with the reason ``why``."""
-        if not liveness:
-            return self
+    def undecided(self, liveness: Collection[str]) -> Checked:
+        """A copy in which the given liveness properties are not checked, because the search stopped first."""
+        why = "the search stopped first"
         left = tuple(NotChecked(name, "liveness", why) for name in self.liveness if name in liveness)
         decided = tuple(name for name in self.liveness if name not in liveness)
         return replace(self, liveness=decided, left_out=(*left, *self.left_out))
@@ -360,6 +359,17 @@ class Request:
         ):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
+
+    def as_json(self, engine: str) -> dict[str, object]:
+        """The first keys of a result in JSON: the scenario, the engine and the settings."""
+        return {
+            "scenario": self.scenario.name,
+            "protocol": self.scenario.definition.name,
+            "profile": self.profile,
+            "engine": engine,
+            "parameters": dict(self.parameters),
+            "rules": dict(self.rules),
+        }
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())

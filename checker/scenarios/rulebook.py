@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,13 +69,12 @@ def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
     """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
     switches = sources.switches(name, within)
-    actions, invariants, of_steps, liveness = (
-        sources.named(kind, name, within) for kind in ("actions", "invariants", "step_properties", "liveness")
+    kinds = ("actions", "invariants", "step_properties", "liveness")
+    stated = {kind: sources.named(kind, name, within) for kind in kinds}
+    sets, broken = (
+        {(p, e["name"]) for e in entries for p in e["protocols"]}
+        for entries in (switches, itertools.chain(*stated.values()))
     )
-    properties = *invariants, *of_steps, *liveness
-    helpers = sources.helpers(name)
-    broken = {(p, e["name"]) for e in properties for p in e["protocols"]}
-    scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
     return {
         **_short(rule, book),
         "states": rule.states,
@@ -86,12 +86,9 @@ def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
         "sentences": sentences_of(name) if book is RULEBOOK else [],
         "functions": sources.functions(name),
         "switches": switches,
-        "actions": actions,
-        "invariants": invariants,
-        "step_properties": of_steps,
-        "liveness": liveness,
-        "helpers": helpers,
-        "scenarios": scenarios,
+        **stated,
+        "helpers": sources.helpers(name),
+        "scenarios": sources.scenarios(sets, broken),
     }
 
 

@@ -59,7 +59,7 @@ def functions(number: str) -> list[Entry]:
                     "states": number in numbers(meaning.partition(". ")[0]),
                     "meaning": meaning,
                 }
-                for name, line, meaning in _documented(text)
+                for name, line, meaning in _defined(text)
                 if names_number(meaning, number)
             ]
     return sorted(found, key=lambda entry: not entry["states"])
@@ -75,23 +75,6 @@ def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     )
 
 
-@cache
-def _documented(text: str) -> tuple[tuple[str, int, str], ...]:
-    """The classes, and the functions that are neither actions nor properties, as (name, line, docstring)."""
-    return tuple(_docstrings(ast.parse(text).body, ""))
-
-
-def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, str]]:
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            said = " ".join((ast.get_docstring(node) or "").split())
-            if said and not any(isinstance(d, ast.Call) for d in node.decorator_list):
-                yield f"{within}{node.name}", node.lineno, said
-            yield from _docstrings(
-                node.body, f"{within}{node.name}." if isinstance(node, ast.ClassDef) else within
-            )
-
-
 def defined_at(name: str) -> list[str]:
     """The places in ``model`` at which a function or class with this name is defined.
 
@@ -100,21 +83,26 @@ def defined_at(name: str) -> list[str]:
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))
-        for function, line in _defined(text)
+        for function, line, _ in _defined(text)
         if f".{path.removesuffix('.py').replace('/', '.')}.{function}".endswith(f".{name}")
     ]
 
 
 @cache
-def _defined(text: str) -> tuple[tuple[str, int], ...]:
-    """The name and the line of every function and class in a source text, including actions and properties."""
+def _defined(text: str) -> tuple[tuple[str, int, str], ...]:
+    """The name, the line and the docstring of every function and class in a source text.
+
+    Actions and properties have no docstring here, because their ``source`` has the numbers of their rules.
+    """
     return tuple(_definitions(ast.parse(text).body, ""))
 
 
-def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int]]:
+def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, str]]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield f"{within}{node.name}", node.lineno
+            stated = any(isinstance(d, ast.Call) for d in node.decorator_list)
+            said = "" if stated else " ".join((ast.get_docstring(node) or "").split())
+            yield f"{within}{node.name}", node.lineno, said
         if isinstance(node, ast.ClassDef):
             yield from _definitions(node.body, f"{within}{node.name}.")
 

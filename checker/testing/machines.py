@@ -28,12 +28,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from highwater.checker.base.problems import InputError
 from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.report.trace_output import TraceOutput
 from highwater.checker.scenarios.request import Request, Subject, asked
 from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.traces.runs.writing import write_run
 
 SETTINGS = settings(
     max_examples=1000,
@@ -197,7 +197,10 @@ class ModelMachine(BurstMachine):
         example = counterexample.follow(self.model, self.interpreter, best)
         told = "\n".join(counterexample.plain(self.model, example))
         if self.traces is not None:
-            told += f"\n\nThe run as a trace: {self._write(self.traces, best)}"
+            self.traces.mkdir(parents=True, exist_ok=True)
+            target = self.traces / f"{name}.ndjson"
+            TraceOutput(str(target)).write_violation(self.request, self.model, [best], example)
+            told += f"\n\nThe run as a trace: {target}"
         raise self.failures[name](told, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
@@ -223,22 +226,6 @@ class ModelMachine(BurstMachine):
         if name == DEADLOCK and not self.interpreter.enabled(states[-1]):
             return taken
         return None
-
-    def _write(self, directory: Path, violation: ViolatingRun) -> Path:
-        """Write the run to a violation as a trace, and return the file's path."""
-        directory.mkdir(parents=True, exist_ok=True)
-        target = directory / f"{violation.property}.ndjson"
-        write_run(
-            target,
-            self.model,
-            violation.initial,
-            violation.path,
-            protocol=self.request.scenario.definition.name,
-            scenario=self.request.scenario.name,
-            profile=self.request.profile,
-            about={"violates": [violation.property]},
-        )
-        return target
 
 
 def machine(

@@ -25,6 +25,7 @@ from highwater.model.language import (
     require,
     step_property,
 )
+from highwater.model.language.model import trace_instances
 from tests.checker.conftest import Command
 from tests.checker.schema import result_problems
 from tests.slow import all_but
@@ -264,13 +265,12 @@ def test_tracing_finds_no_unexpected_vacuity_in_standard_scenarios(name: str) ->
 def test_the_default_parameters_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default parameters are traced once for a protocol that several requests share."""
     traced: list[str] = []
-    honest = vacuity._Other._traced
 
-    def counted(self: vacuity._Other, action: Action) -> bool:
+    def counted(protocol: Any, leaves: Any, inputs: Any, action: Action, parameters: Any) -> Any:
         traced.append(action.name)
-        return honest(self, action)
+        return trace_instances(protocol, leaves, inputs, action, parameters)
 
-    monkeypatch.setattr(vacuity._Other, "_traced", counted)
+    monkeypatch.setattr("highwater.checker.report.vacuity.trace_instances", counted)
     vacuity._shared.cache_clear()
     known: set[str] = set()
     for name in ("quorum/small-elections", "quorum/small-three-voters"):

@@ -94,7 +94,7 @@ def test_a_message_is_an_arrow_from_where_it_is_sent_to_where_it_is_taken(
     arrows = [a for a in data["chart"]["arrows"] if a["title"]]
     for i, step in enumerate(run.steps):
         under_way = [a for a in arrows if a["start"] <= i and (a["end"] is None or i < a["end"])]
-        assert len(under_way) == len(list(lanes.in_flight(run.model.decode(step.state), waiting=True)))
+        assert len(under_way) == len(list(lanes.in_flight(run.model.decode(step.state))))
     (late_one,) = [a for a in arrows if (a["title"], a["start"]) == ("Fetch", 5)]
     assert (late_one["from"], late_one["to"], late_one["end"], late_one["fate"]) == (2, 1, 19, "taken")
     within = [a for a in data["chart"]["arrows"] if not a["title"]]

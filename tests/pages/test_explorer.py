@@ -99,7 +99,7 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
     )
     page.keyboard.press("Enter")
     page.locator(".status").filter(has_text="Found after").wait_for()
-    found = views.session.nearest(Path(), "logs[0].length == 1 and replicas[1].leader_epoch.is_(1)").path
+    found = views.session.nearest(Path(), "logs[0].length == 1 and replicas[1].leader_epoch.is_(1)")[0]
     assert found is not None
     page.locator(".where strong").filter(has_text=f"of {len(found.steps) + 1}").wait_for()
     page.locator(".watched td").filter(has_text="1").first.wait_for()

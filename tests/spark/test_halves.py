@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import native
-from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.spark import levels
@@ -29,7 +29,7 @@ from highwater.checker.engines.spark.program import compiled
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection
 from highwater.checker.report import counterexample
-from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions, SearchResult
 from highwater.checker.tables.directory import count_tables
 from highwater.checker.tables.writing import write
 from highwater.model.language import Model
@@ -197,11 +197,12 @@ def test_of_several_violations_the_first_is_reported() -> None:
         {"file": ["", 3, 1, 0], "premises": [3], **own}
         for own in ({"bucket": 0, "places": {"q": 2}}, {"bucket": 1, "places": {"q": 0, "r": 1}})
     ]
-    found = joined(expanded, merged)
-    assert (found.broken, found.stuck, found.states) == ({"p": (2, 7)}, 2, 6)
-    assert found.places == {"q": 2, "r": 4}
-    assert [part.base for part in found.parts] == [0, 3]
-    assert (found.generated, found.actions, found.cuts, found.premises) == (9, [9], [3], [12])
+    model = SimpleNamespace(actions=[SimpleNamespace(name="a")], bounds=["b"], safety=["p", "q", "r"])
+    level = joined(cast(Model, model), 4, Totals(5, 6, found={"r": (0, 1)}), expanded, merged, 9, 1.0)
+    counts = {"a": 9}, {"b": 3}, {"p": 12, "q": 0, "r": 0}
+    found = {"p": (3, 2, 7), "q": (4, 2), DEADLOCK: (3, 2), "r": (0, 1)}
+    assert level.totals == Totals(11, 15, *counts, found, 1.0)
+    assert [part.base for part in level.parts] == [0, 3]
 
 
 def more(half: str, what: str) -> Change:

@@ -77,8 +77,7 @@ def part(number: int, place: int, value: object) -> Callable[[dict[str, Any]], o
 
 _, FILE, COUNT, BASE = range(4)
 WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
-    "another level's": lambda plain: plain.update(level=1),
-    "another count": lambda plain: plain.update(count=EACH + 1),
+    "another level's": lambda plain: plain.update(number=1),
     "totals that are none": lambda plain: plain["totals"].update(surprise=1),
     "states of another search": lambda plain: plain["totals"].update(distinct_states=1),
     "a part that begins elsewhere": part(1, BASE, 4),
@@ -169,8 +168,8 @@ def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
         kept,
         "level-00003.json",
         lambda plain: (
-            [plain.update(count=EACH - 1), plain["totals"].update(distinct_states=LEVELS * EACH - 1)]
-            and plain["parts"][1].__setitem__(COUNT, 6)
+            plain["totals"].update(distinct_states=LEVELS * EACH - 1),
+            plain["parts"][1].__setitem__(COUNT, 6),
         ),
     )
     level = kept.levels()[3]

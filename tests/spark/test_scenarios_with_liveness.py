@@ -12,7 +12,6 @@ from highwater.checker.cli import cli
 from highwater.checker.engines import native
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.scenario_files import Scenario
 
 LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/liveness-downgrade"
 
@@ -45,8 +44,7 @@ def test_skipped_liveness_is_reported_and_not_counted_as_violated() -> None:
 
 @pytest.mark.usefixtures("_native")
 def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: list[Scenario] = [scenario_files.find(name) for name in (LOSS, LIVE)]
-    monkeypatch.setattr(scenario_files, "standard", lambda: chosen)
+    monkeypatch.setattr(scenario_files, "standard_names", lambda: [LOSS, LIVE])
     run = check()
     assert run.exit_code == 0, run.output
     assert f"{LIVE}: skipped: Spark checks no liveness (" in run.output

@@ -42,7 +42,7 @@ def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Pa
     assert_same(alone, expected)
     files = sorted((tmp_path / "levels").glob("level-*.json"))
     manifests = [json.loads(p.read_text().splitlines()[0]) for p in files]  # the second line is a digest
-    sizes = sorted((m["count"] for m in manifests), reverse=True)
+    sizes = sorted((sum(count for _, _, count, *_ in m["parts"]) for m in manifests), reverse=True)
     assert sum(sizes) == expected.distinct_states
     # The two largest levels run on the cluster, and the driver takes over again.
     found = on_spark(model, options, small=sizes[1])

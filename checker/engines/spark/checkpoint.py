@@ -18,15 +18,16 @@ of its level. They are checked whenever the file is opened.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,8 +51,7 @@ Columns = dict[str, pa.Array]
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
-@dataclass(frozen=True)
-class LevelFile:
+class LevelFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
     ``bucket`` is the bucket of the file's states; None if the level is not divided into buckets. ``bytes`` is the
@@ -60,14 +60,13 @@ class LevelFile:
 
     bucket: int | None
     file: str
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=1)]
     base: int = 0
     bytes: int = 0
     checksum: int = 0
 
 
-@dataclass(frozen=True)
-class CommittedLevel:
+class CommittedLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level.
 
     ``parts`` are the files of states, ``steps`` the files of transitions.
@@ -88,8 +87,7 @@ class CommittedLevel:
         return next(p for p in self.parts if p.base <= index < p.base + p.count)
 
 
-@dataclass(frozen=True)
-class SearchIdentity:
+class SearchIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The identity of a search: a random name, the model's request, and a digest of the model's compiled content.
 
     ``words`` is the number of words of a state, ``buckets`` the number of buckets.
@@ -99,7 +97,7 @@ class SearchIdentity:
     request: str
     content: str
     words: int
-    buckets: int
+    buckets: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
     """All fingerprints with the same remainder modulo this number are in one bucket."""
 
 
@@ -110,7 +108,7 @@ class SparkCheckpoint(CheckpointDirectory):
     """
 
     engine = "spark"
-    format = 6
+    format = 7
     files = re.compile(r"level-[0-9]{5,9}\.json|run\.json")
     folders = re.compile(f"{STATES}|{TRANSITIONS}")
     inside = re.compile(r"level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
@@ -120,7 +118,7 @@ class SparkCheckpoint(CheckpointDirectory):
     def begin(self, run: SearchIdentity) -> None:
         """Write the search's identity into a new directory. Raises InputError if it cannot be written."""
         try:
-            self.write_manifest(self.head, vars(run))
+            self.write_manifest(self.head, msgspec.to_builtins(run))
         except OSError as wrong:
             raise self.unusable(wrong) from None
 
@@ -130,58 +128,38 @@ class SparkCheckpoint(CheckpointDirectory):
         Raises InputError if the directory is damaged, or has no checkpoint of this format version.
         """
         try:
-            run = SearchIdentity(**self.read_manifest(self.head))
-            if not (
-                isinstance(run.buckets, int) and 0 < run.buckets <= 1 << 16 and isinstance(run.words, int)
-            ):
-                raise ValueError("numbers")
-            return run
+            return msgspec.convert(self.read_manifest(self.head), SearchIdentity)
         except FileNotFoundError:
             raise self.wrong("no checkpoint there") from None
-        except (ValueError, TypeError):
+        except msgspec.ValidationError:
             raise self.damaged(self.head) from None
 
     # --- levels -----------------------------------------------------------------------------------
 
     def commit(self, level: CommittedLevel) -> None:
         """Write the manifest of a level. Raises OSError."""
-        plain = {
-            "level": level.number,
-            "count": level.size,
-            "parts": [list(vars(part).values()) for part in level.parts],
-            "steps": [list(vars(part).values()) for part in level.steps],
-            "totals": vars(level.totals),
-        }
         for folder, files in ((STATES, level.parts), (TRANSITIONS, level.steps)):
             if files:
                 sync(self.directory / folder)
-        self.write_manifest(_manifest(level.number), plain)
+        self.write_manifest(_manifest(level.number), msgspec.to_builtins(level))
 
     def level(self, number: int) -> CommittedLevel | None:
         """The committed level with this number; None if there is none. Raises InputError if its manifest is damaged."""
         name = _manifest(number)
         try:
-            plain = self.read_manifest(name)
-            totals = dict(plain["totals"])
-            totals["found"] = {name: tuple(map(int, place)) for name, place in totals["found"].items()}
-            if not all(len(place) in (2, 3) for place in totals["found"].values()):
-                raise ValueError("found")
-            parts, steps = (tuple(LevelFile(*part) for part in plain[key]) for key in ("parts", "steps"))
-            level = CommittedLevel(int(plain["level"]), parts, Totals(**totals), steps)
-            if level.number != number or level.size != plain["count"]:
-                raise ValueError("counts")
-            base = 0
-            for part in parts:
-                if part.base != base or part.count < 1:
-                    raise ValueError("parts")
-                base += part.count
-            if not all(self.inside.fullmatch(part.file) for part in (*parts, *steps)):
-                raise ValueError("files")
-            return level
+            level = msgspec.convert(self.read_manifest(name), CommittedLevel)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except msgspec.ValidationError:
             raise self.damaged(name) from None
+        bases = list(itertools.accumulate((part.count for part in level.parts), initial=0))
+        if (
+            level.number != number
+            or [part.base for part in level.parts] != bases[:-1]
+            or not all(self.inside.fullmatch(part.file) for part in (*level.parts, *level.steps))
+        ):
+            raise self.damaged(name)
+        return level
 
     def levels(self) -> list[CommittedLevel]:
         """All committed levels in order.

@@ -20,7 +20,7 @@ import resource
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Model
 
 BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
 """The rows of the shuffle: a block with many candidates of a bucket, or a report."""
@@ -64,30 +65,10 @@ _MOST_HELD_BYTES = 1 << 28
 """The most memory for candidates that a task has received. Further candidates wait in a temporary file."""
 
 Report = dict[str, Any]
+Reports = tuple[list[Report], list[Report]]
+"""The reports of a level's two stages, expand and merge."""
 Known = tuple[int, int]
 """Two bit masks: the invariants violated so far, and the step properties violated so far."""
-
-
-@dataclass
-class Found:
-    """The counts of expanding one level, and of the new states found.
-
-    ``parts`` are the files of the new states, ``steps`` the files of the expanded states' transitions. ``places`` has,
-    for an invariant, the index of the first violating state in the new level. ``broken`` has, for a step property, the
-    source state's index in the expanded level, and the instance, of the first violating step. ``stuck`` is the index
-    in the expanded level of the first state without a step, or None.
-    """
-
-    parts: tuple[LevelFile, ...] = ()
-    steps: tuple[LevelFile, ...] = ()
-    states: int = 0
-    generated: int = 0
-    actions: list[int] = field(default_factory=list)
-    cuts: list[int] = field(default_factory=list)
-    premises: list[int] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    broken: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stuck: int | None = None
 
 
 @dataclass(frozen=True)
@@ -469,9 +450,10 @@ class ParquetLevels:
         """The last level whose fingerprints the driver's table holds; -1: none."""
 
     def close(self) -> None:
-        """Free the driver's tables."""
+        """Free the driver's tables, and remove the files of tasks that failed or ran twice. Raises OSError."""
         self._table.close()
         self._seen.close()
+        self.checkpoint.tidy(self.committed)
 
     # --- Visited ----------------------------------------------------------------------------------
 
@@ -498,9 +480,7 @@ class ParquetLevels:
         report: Report = {}
         judged(buffers, buffers.admit(self._table, initial), self._writer(0), report)
         self._upto = 0
-        found = self._found([], [report])
-        found.generated = len(initial)
-        self._commit(found, search)
+        self._commit(search, [], [report], len(initial))
 
     def expand(self, search: BreadthFirst) -> None:
         """Find and commit the next level, unless the search stops. Raises BoundError, EngineError and InternalError."""
@@ -514,37 +494,23 @@ class ParquetLevels:
             return
         few = level.totals.distinct_states <= self._spark.driver_states
         by = self._within_driver if few and level.size < self._spark.small else self._on_cluster
-        found = by(level, known, stopped)
-        if found is not None:
-            self._commit(found, search)
+        reports = by(level, known, stopped)
+        if reports is None:
+            return
+        expanded, merged = reports
+        for report in expanded:
+            if "bound" in report:
+                raise self.program.bound_error(report["bound"])
+        self._commit(search, expanded, merged, sum(r["generated"] for r in expanded))
 
-    def _commit(self, found: Found, search: BreadthFirst) -> None:
-        model, number, old = self.program.model, len(self.committed), self._last
-        places = dict(old.found)
-        for name in model.safety:
-            if name in found.places:
-                places.setdefault(name, (number, found.places[name]))
-            elif name in found.broken:
-                places.setdefault(name, (number - 1, *found.broken[name]))
-        if found.stuck is not None:
-            places.setdefault(DEADLOCK, (number - 1, found.stuck))
-        totals = Totals(
-            distinct_states=old.distinct_states + found.states,
-            generated_states=old.generated_states + found.generated,
-            actions=_plus([a.name for a in model.actions], old.actions, found.actions),
-            cut=_plus(model.bounds, old.cut, found.cuts),
-            premises=_plus(model.safety, old.premises, found.premises),
-            found=places,
-            seconds=search.seconds,
-        )
-        level = CommittedLevel(number, found.parts, totals, found.steps)
+    def _commit(
+        self, search: BreadthFirst, expanded: list[Report], merged: list[Report], generated: int
+    ) -> None:
+        number = len(self.committed)
+        level = joined(self.program.model, number, self._last, expanded, merged, generated, search.seconds)
         self.checkpoint.commit(level)
         self.committed.append(level)
         search.report()
-
-    def finish(self) -> None:
-        """Remove the files of tasks that failed or ran twice. Every level is committed already."""
-        self.checkpoint.tidy(self.committed)
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the committed levels."""
@@ -572,7 +538,7 @@ class ParquetLevels:
 
     def _within_driver(
         self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]
-    ) -> Found | None:
+    ) -> Reports | None:
         for fingerprints in visited(self.checkpoint, self.committed[self._upto + 1 :], 1, None):
             fill(self._table, fingerprints)
         self._upto = level.number + 1
@@ -592,12 +558,12 @@ class ParquetLevels:
                     return
 
         judged(buffers, new(), self._writer(level.number + 1), merged)
-        return None if stopped() else self._found([expanded], [merged])
+        return None if stopped() else ([expanded], [merged])
 
     def _writer(self, number: int) -> PartWriter:
         return self.program.level_writer(self.checkpoint, number, None)
 
-    def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
+    def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Reports | None:
         """Expand a level by one Spark job with two stages. Returns None if the search stops.
 
         Results count only when they are committed, so the job can be repeated.
@@ -617,19 +583,10 @@ class ParquetLevels:
         expanded, merged = checked([json.loads(row.report) for row in rows], tasks, run.buckets, level.size)
         for report in merged:
             self.work.add(report)
-        return self._found(expanded, merged)
-
-    def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """The sums of a level's reports. Raises BoundError if a step left a type and no bound pruned it."""
-        for report in expanded:
-            if "bound" in report:
-                raise self.program.bound_error(report["bound"])
-        return joined(expanded, merged)
+        return expanded, merged
 
 
-def checked(
-    reports: list[Report], tasks: int, buckets: int, states: int
-) -> tuple[list[Report], list[Report]]:
+def checked(reports: list[Report], tasks: int, buckets: int, states: int) -> Reports:
     """Split a level's reports by stage (expand, merge); each list is in order of task or bucket.
 
     Raises the first error in the reports, and InternalError if reports contradict each other or one is missing.
@@ -650,27 +607,54 @@ def checked(
     return expanded, merged
 
 
-def joined(expanded: list[Report], merged: list[Report]) -> Found:
-    """The files of a new level, and the sums of the reports' counts."""
-    found = Found()
-    for report in merged:
-        for name, index in report["places"].items():
-            found.places.setdefault(name, found.states + index)
-        file, count, size, checksum = report["file"]
-        if count:
-            found.parts += (LevelFile(report["bucket"], file, count, found.states, size, checksum),)
-            found.states += count
+def joined(
+    model: Model,
+    number: int,
+    old: Totals,
+    expanded: list[Report],
+    merged: list[Report],
+    generated: int,
+    seconds: float,
+) -> CommittedLevel:
+    """The new level ``number``: its files, and the totals ``old`` of the level before with the reports' counts added.
+
+    Of several violations of a property, the first by index counts: of states in the new level, or else of steps from
+    the level before. ``generated`` is the number of successors, ``seconds`` the time of the search.
+    """
+    parts: list[LevelFile] = []
+    steps: list[LevelFile] = []
+    states = 0
+    places: dict[str, Place] = {}
     for report in expanded:
         if report["steps"] and report["steps"][1]:
             file, count, size, checksum = report["steps"]
-            found.steps += (LevelFile(None, file, count, 0, size, checksum),)
-        for name, (index, instance) in report["broken"].items():
-            found.broken[name] = min(found.broken.get(name, (index, instance)), (index, instance))
-    found.stuck = min((r["deadlock"] for r in expanded if r["deadlock"] >= 0), default=None)
-    found.generated = sum(r["generated"] for r in expanded)
-    found.actions, found.cuts = (_sum(r[key] for r in expanded) for key in ("actions", "cuts"))
-    found.premises = _sum(r["premises"] for r in (*expanded, *merged))
-    return found
+            steps.append(LevelFile(None, file, count, 0, size, checksum))
+        found = [(name, (number - 1, *step)) for name, step in report["broken"].items()]
+        if report["deadlock"] >= 0:
+            found.append((DEADLOCK, (number - 1, report["deadlock"])))
+        for name, place in found:
+            places[name] = min(places.get(name, place), place)
+    of_states: dict[str, Place] = {}
+    for report in merged:
+        for name, index in report["places"].items():
+            of_states.setdefault(name, (number, states + index))
+        file, count, size, checksum = report["file"]
+        if count:
+            parts.append(LevelFile(report["bucket"], file, count, states, size, checksum))
+            states += count
+    places |= of_states
+    new = [name for name in (*model.safety, DEADLOCK) if name in places and name not in old.found]
+    actions, cuts = (_sum(r[key] for r in expanded) for key in ("actions", "cuts"))
+    totals = Totals(
+        distinct_states=old.distinct_states + states,
+        generated_states=old.generated_states + generated,
+        actions=_plus([a.name for a in model.actions], old.actions, actions),
+        cut=_plus(model.bounds, old.cut, cuts),
+        premises=_plus(model.safety, old.premises, _sum(r["premises"] for r in (*expanded, *merged))),
+        found=old.found | {name: places[name] for name in new},
+        seconds=seconds,
+    )
+    return CommittedLevel(number, tuple(parts), totals, tuple(steps))
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:

@@ -6,18 +6,18 @@ A worker traces the model again from the text. A digest of the source files conf
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 import highwater
 from highwater.checker.base.problems import InputError
@@ -109,19 +109,14 @@ class ModelRequest:
             },
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """The request as values that JSON can represent."""
-        return {**asdict(self), "rules": list(self.rules), "properties": list(self.properties)}
-
     def text(self) -> str:
-        """The request as text. Equal requests have equal texts."""
-        return json.dumps(self.as_json(), sort_keys=True)
+        """The request as JSON. Equal requests have equal texts."""
+        return msgspec.json.encode(self, order="deterministic").decode()
 
     @classmethod
     def read(cls, text: str) -> ModelRequest:
         """Parse a request that ``text`` returned."""
-        plain = json.loads(text)
-        return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
+        return msgspec.json.decode(text, type=cls)
 
     def model(self) -> Model:
         """Trace the model. Raises InputError if this machine's Highwater lacks the protocol or a property."""

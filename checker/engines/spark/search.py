@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import uuid
@@ -33,8 +34,6 @@ def search(
     """
     started = time.perf_counter()
     spark = spark or SparkOptions()
-    if spark.resume and spark.checkpoint is None:
-        raise InputError("--resume: name the --checkpoint to go on with")
     request = ModelRequest.of(model, options.symmetry, options.deadlock, spark.tables)
     program = compiled(model, request, ask=True, effort=Effort.USUAL)
     option = "--out" if spark.tables else "--checkpoint"
@@ -79,8 +78,8 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
     Raises InputError if that search explored another model, or if another version of Highwater ran it.
     """
     run = checkpoint.run()
-    old = ModelRequest.read(run.request).as_json()
-    for key, now in request.as_json().items():
+    old = json.loads(run.request)
+    for key, now in json.loads(request.text()).items():
         if old[key] != now:
             what = "the text of the protocol's file" if key == "source" else key
             said = "" if key == "source" else f": {difference(old[key], now)}"

@@ -69,11 +69,11 @@ def arrows(
     Messages in the initial state were sent earlier, by an unknown sender. If a run has two outcomes, a message has an
     arrow for each outcome that ends it; if neither outcome ends it, the message is in flight.
     """
-    waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
+    waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0])]
     open_at = {0: waiting}
     begun, ended = list(waiting), []
     for i, step in enumerate(steps[1:], 1):
-        left = list(lanes.in_flight(states[i], waiting=True))
+        left = list(lanes.in_flight(states[i]))
         still = []
         for arrow in open_at[step.base or 0]:
             if arrow.message in left:

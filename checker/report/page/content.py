@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from highwater.checker.base.files import refuse_unwritable, write_text
 from highwater.checker.base.text import change, say, settings
 from highwater.checker.report.falsity import PropertyPart, false_part
@@ -26,6 +28,7 @@ from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.model.language.types import Array, Enum, Index, Struct, Type
 from highwater.traces.reports.page import as_json, policy, signs, told_rules
+from highwater.traces.reports.text import count
 
 
 def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
@@ -130,7 +133,7 @@ def _condition(run: ShownRun) -> tuple[Node, bool]:
 def _told(part: PropertyPart) -> dict[str, Any]:
     """A part of a property as plain data: its innermost parts with their values, and the whole part."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
-    return {"leaves": leaves, "whole": part.as_data()}
+    return {"leaves": leaves, "whole": msgspec.to_builtins(part)}
 
 
 def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:
@@ -386,7 +389,7 @@ class PageOutput:
         if not runs:
             return f"--html {self.target}: not written, as {none}"
         write_page(self.target, title, runs, about)
-        return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
+        return f"--html {self.target}: {count(len(runs), 'run')} to step through"
 
 
 _HERE = Path(__file__).parent

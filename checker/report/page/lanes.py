@@ -90,27 +90,10 @@ class Lanes:
             return 0
         return next(iter(self.named(sentence)), None)
 
-    def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[InFlight]:
-        """The messages that a step sent and that are in flight after the step.
-
-        In a queue, messages whose shown fields are equal are not distinguished; only their number counts.
-        """
-        earlier = _by_place(self.in_flight(before))
-        for place, now in _by_place(self.in_flight(after)).items():
-            left = list(earlier.get(place, ()))
-            for message in now:
-                if message in left:
-                    left.remove(message)
-                else:
-                    yield message
-
-    def in_flight(self, state: Mapping[str, Any], *, waiting: bool = False) -> Iterator[InFlight]:
-        """The messages in flight in a state.
-
-        With ``waiting``, also messages in the further fields (``Message.also``).
-        """
+    def in_flight(self, state: Mapping[str, Any]) -> Iterator[InFlight]:
+        """The messages in flight in a state, also in the further fields of a kind (``Message.also``)."""
         for name, message in self.drawing.messages.items():
-            for field in (name, *message.also) if waiting else (name,):
+            for field in (name, *message.also):
                 yield from self._in_field(state, name, message, field)
 
     def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
@@ -179,13 +162,6 @@ def content_type(element: Type) -> Struct:
         element = element.element
     assert isinstance(element, Struct)
     return element
-
-
-def _by_place(messages: Iterator[InFlight]) -> dict[tuple[str, int], list[InFlight]]:
-    found: dict[tuple[str, int], list[InFlight]] = {}
-    for message in messages:
-        found.setdefault((message.field, message.element), []).append(message)
-    return found
 
 
 def _shown(message: Message, type: Struct, value: Mapping[str, Any]) -> tuple[str, ...]:

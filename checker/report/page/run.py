@@ -16,6 +16,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.protocol import Protocol
 from highwater.traces.reports.report import Report
+from highwater.traces.reports.text import count
 
 if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that replays traces
     from highwater.traces.runs.replay import RunHistory, Told
@@ -91,21 +92,12 @@ def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -
     steps = tuple(taken(model, violation.initial, violation.path))
     last = len(steps) - 1
     false_at: tuple[int, ...] = () if example.goal else (last,)
-    if example.loop is None:
-        rounds = f"at depth {example.depth}, after {_steps(last)}"
-    else:
-        start = example.loop.start
-        round_ = last - start
-        rounds = (
-            f"after {_steps(start)} by a loop of {_steps(round_)}"
-            if round_
-            else f"after {_steps(start)}: it ends there"
-        )
+    if example.loop is not None:
         false_at = tuple(range(example.loop.due, last + 1))
     left_out = 0 if example.loop else max(0, len(steps) - LIMIT_STATES)
     return ShownRun(
         f"{example.name} {example.outcome}",
-        rounds,
+        example.end,
         _cut(steps, left_out),
         example.name,
         example.source,
@@ -122,7 +114,10 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
     steps = tuple(taken(model, initial, path))
     left_out = max(0, len(steps) - LIMIT_STATES)
     return ShownRun(
-        f"A walk of {_steps(len(path))}", "no property is violated", _cut(steps, left_out), left_out=left_out
+        f"A walk of {count(len(path), 'step')}",
+        "no property is violated",
+        _cut(steps, left_out),
+        left_out=left_out,
     )
 
 
@@ -146,13 +141,12 @@ def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
         return steps
     first, *rest = steps[left_out:]
     head = replace(
-        first, base=None, instance=None, sentence=f"state {first.number}, after {_steps(left_out)} more"
+        first,
+        base=None,
+        instance=None,
+        sentence=f"state {first.number}, after {count(left_out, 'step')} more",
     )
     return (head, *(replace(s, base=(s.base or 0) - left_out) for s in rest))
-
-
-def _steps(number: int) -> str:
-    return f"{number:,} step{'' if number == 1 else 's'}"
 
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:
