@@ -31,7 +31,7 @@ class Group:
 
     - ``before``: findings of an earlier change, after which the partition had no eligible leader.
     - ``replicas``: the partition's replicas, with the ends of their logs.
-    - ``final``: the partition at the end of the input, if it is offline or violates a property then.
+    - ``final``: the partition at the end of the input, if it is known.
     - ``is_over``: True if every property that the change violated holds again at the end of the input.
     - ``has_elr``: True if the rules in force have the ELR. ``has_logs``: True if the input has brokers' logs.
     """

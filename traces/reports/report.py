@@ -79,7 +79,7 @@ class Report:
       makes unreliable.
     - ``damage`` has the places after which the input could not be read. ``notes`` are remarks on the input.
     - ``figures`` are totals by name, such as milliseconds under min ISR. ``timelines`` are filled on request.
-    - ``final`` has the partitions that are offline or violate a property at the end of the input.
+    - ``final`` has the partitions that are offline or violate a property at the end, and those with findings.
     - ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
     - ``bytes_total`` is 0 if unknown. ``interrupted`` is True if the replay was stopped before the end.
     """
