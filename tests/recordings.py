@@ -18,6 +18,7 @@ REQUIRED = "HIGHWATER_NEEDS_RECORDINGS"
 FOLDERS = (
     "traces/kafka-4.2/clusters",
     "peers",
+    "field",
 )
 """The folders of recordings, below ``SHARED``."""
 
