@@ -14,6 +14,7 @@ from highwater.traces.reports import advice
 from highwater.traces.reports.advice import Replicas
 from highwater.traces.reports.findings import Doubt
 from highwater.traces.reports.report import Report
+from highwater.traces.reports.text import brokers
 from tests import recordings
 from tests.traces.broker_lines import Made
 
@@ -30,6 +31,19 @@ def test_a_partition_with_one_replica_has_a_report() -> None:
 def test_a_partition_with_one_replica_has_nothing_to_compare() -> None:
     (step,) = advice.compare(Replicas("t-0", (1,)), 1)
     assert (step.text, step.commands) == ("No other replica of t-0 has a log to compare with.", ())
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "no broker"),
+        (1, "broker 0"),
+        (3, "brokers 0, 1 and 2"),
+        (1000, "brokers 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 989 more"),
+    ],
+)
+def test_a_sentence_lists_any_number_of_brokers(number: int, text: str) -> None:
+    assert brokers(range(number)) == text
 
 
 @needs_field
