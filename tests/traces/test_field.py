@@ -13,6 +13,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import Replicas
 from highwater.traces.reports.findings import Doubt
+from highwater.traces.reports.observed import Followers, PartitionState
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.text import brokers
 from tests import recordings
@@ -60,6 +61,19 @@ def test_advice_holds_at_the_end_of_the_input() -> None:
     (found,) = replay(FIELD / "stale-advice").incidents
     assert found.steps[0].text.startswith("Brokers 0 and 1 have joined the ISR since the election")
     assert not any("stop" in command for step in found.steps for command in step.commands)
+
+
+def test_a_broker_that_is_elected_with_its_own_log_has_not_truncated_it() -> None:
+    """Broker 1 joins the ISR of leader 2. Broker 0 still has the lost records: another election makes it the leader."""
+
+    def state(epoch: int, leader: int | None, *isr: int) -> PartitionState:
+        return PartitionState((0, 1, 2), isr, (), (), leader, epoch, epoch)
+
+    elected, joined, none = state(4, 2, 2), state(4, 2, 1, 2), state(5, None)
+    after = Followers.of(elected).after(elected, joined).after(joined, none)
+    assert after == Followers(4, frozenset({1, 2}))
+    assert after.after(none, state(6, 1, 1)) == after, "its log is that of leader 2"
+    assert after.after(none, state(6, 0, 0)) == Followers(6, frozenset({0}))
 
 
 @needs_field

@@ -258,7 +258,7 @@ class LogReading:
         """The present state of a partition in the log so far."""
         state, since = partition.observed, partition.leaderless_since
         failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
-        final = FinalState.of(partition.name, state, since, failing)
+        final = FinalState.of(partition.name, state, since, failing, partition.followers)
         return PartitionNow(state, failing, final, self._whole_at.get(partition.name, (-1, -1)))
 
     def count(self) -> None:

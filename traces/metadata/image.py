@@ -26,7 +26,14 @@ from highwater.traces.metadata.beliefs.evidence import (
     Placed,
     TopicSettings,
 )
-from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, PartitionState, Resized, SettingChange
+from highwater.traces.reports.observed import (
+    MIN_ISR,
+    UNCLEAN,
+    Followers,
+    PartitionState,
+    Resized,
+    SettingChange,
+)
 from highwater.traces.rules.decisions import MIGRATING, default_directory, effective_min_isr, is_online
 
 # --- partitions, topics, brokers ---
@@ -38,12 +45,13 @@ class Partition:
     ``key`` names the partition in records. ``directories`` are its replicas' log directories, in the replicas' order;
     empty if unknown. ``topic`` is None for the placeholder ``Broker.partition``. ``state`` is set if a watch tracks the
     partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last change of
-    min.insync.replicas while under min ISR. It becomes None when the ISR reaches the former min ISR.
+    min.insync.replicas while under min ISR. It becomes None when the ISR reaches the former min ISR. ``followers`` is
+    set at an election with a finding.
     """
 
     __slots__ = (
-        "belief", "binding", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch",
-        "resized", "state", "topic", "under_min_isr_since",
+        "belief", "binding", "directories", "followers", "key", "leader_epoch", "leaderless_since", "number",
+        "partition_epoch", "resized", "state", "topic", "under_min_isr_since",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +65,7 @@ class Partition:
         self.under_min_isr_since: int | None = None
         self.leaderless_since: int | None = None
         self.resized: Resized | None = None
+        self.followers: Followers | None = None
 
     @property
     def observed(self) -> PartitionState:

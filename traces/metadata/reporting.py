@@ -19,6 +19,7 @@ from highwater.traces.reports.observed import (
     MIN_ISR,
     UNCLEAN,
     FinalState,
+    Followers,
     PartitionChange,
     PartitionState,
     SettingInForce,
@@ -309,7 +310,8 @@ class Reporter:
             if partition.resized is not None and len(span.belief.observed.isr) >= partition.resized.before:
                 partition.resized = None
             is_asked_for = partition.state is not None and span.changes > 0
-            if span.candidates is None and not span.findings and not is_asked_for:
+            is_followed = partition.followers is not None and span.changes > 0
+            if span.candidates is None and not span.findings and not is_asked_for and not is_followed:
                 continue
             offset = offsets[span.last]
             state = replace(
@@ -319,8 +321,12 @@ class Reporter:
             )
             if span.candidates is not None:
                 self.unexplained(offset, time, partition.name or None, span.candidates, span.before)
+            earlier = _earlier(transition, place, brokers, before)
+            if span.findings and span.bumps and state.leader is not None:
+                partition.followers = Followers.of(state)
+            elif partition.followers is not None:
+                partition.followers = partition.followers.after(earlier, state)
             if span.findings and partition.topic is not None:
-                earlier = _earlier(transition, place, brokers, before)
                 known = facts(self._image, partition, earlier, state, span.cause)
                 for name, certain in span.findings:
                     self._keep(finding(name, certain, partition.name, state, offset, time, known))
@@ -391,7 +397,9 @@ class Reporter:
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         since, name = partition.leaderless_since, partition.name
         if failing or since is not None or name in self._named:
-            self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
+            self.report.final[name] = FinalState.of(
+                name, partition.observed, since, failing, partition.followers
+            )
 
     def close(self, partition: Partition, time: int) -> None:
         """Add how long a partition has been under min ISR and without a leader, up to ``time``, to the figures."""

@@ -322,11 +322,11 @@ def members_that_lack(group: Group) -> list[int]:
 
 
 def joined_since(group: Group) -> list[int]:
-    """The replicas that have joined the ISR between the incident's election and the end of the input."""
-    found, now = group.with_fact("after"), group.final
-    if found is None or now is None:
+    """The replicas that have joined the ISR of the incident's leader, or of a later leader with its log."""
+    epoch, now = group.head.facts.get("leader_epoch"), group.final
+    if epoch is None or now is None or now.followers is None or now.followers.leader_epoch > epoch:
         return []
-    return [b for b in now.isr if b not in found.facts["after"]["isr"]]
+    return [b for b in now.replicas if b in now.followers.brokers]
 
 
 def leader(group: Group) -> int | None:

@@ -117,11 +117,35 @@ class PartitionChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Followers:
+    """The brokers that have had the log of the leader of ``leader_epoch``: the leader, and who joined its ISR since.
+
+    A later leader that is one of them has that log, too. Any other leader begins new ``Followers``.
+    """
+
+    leader_epoch: int
+    brokers: frozenset[int]
+
+    @classmethod
+    def of(cls, state: PartitionState) -> Followers:
+        """The followers at the start of a leader epoch: nobody has joined the ISR since."""
+        return cls(state.leader_epoch, frozenset() if state.leader is None else frozenset({state.leader}))
+
+    def after(self, before: PartitionState, state: PartitionState) -> Followers:
+        """The followers after a change of the partition. Only who joins the ISR of a leader that stays is a new one."""
+        if state.leader is None:
+            return self
+        if state.leader != before.leader:
+            return self if state.leader in self.brokers else Followers.of(state)
+        return Followers(self.leader_epoch, self.brokers | (set(state.isr) - set(before.isr)))
+
+
+@dataclass(frozen=True, slots=True)
 class FinalState:
     """A partition that has no leader, or violates or may violate a property, at the end of the input.
 
     ``leaderless_since`` is a time in ms since the epoch, None if the partition has a leader. ``failing`` are the
-    properties that are or may be violated.
+    properties that are or may be violated. ``followers`` are those of the last leader with a finding, if there is one.
     """
 
     partition: str
@@ -132,6 +156,7 @@ class FinalState:
     last_known_elr: tuple[int, ...]
     leaderless_since: int | None = None
     failing: tuple[str, ...] = ()
+    followers: Followers | None = None
 
     @property
     def is_offline(self) -> bool:
@@ -149,14 +174,22 @@ class FinalState:
         return tuple(broker for broker in members if broker in self.replicas)
 
     @classmethod
-    def of(cls, name: str, state: PartitionState, since: int | None, failing: Iterable[str]) -> FinalState:
+    def of(
+        cls,
+        name: str,
+        state: PartitionState,
+        since: int | None,
+        failing: Iterable[str],
+        followers: Followers | None,
+    ) -> FinalState:
         """The final state of a partition, from its state at the end of the input."""
         members = state.isr, state.elr, state.last_known_elr
-        return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)))
+        return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)), followers)
 
     def to_json(self) -> Json:
         """The final state as plain data for JSON."""
         said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        del said["followers"]
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
 
