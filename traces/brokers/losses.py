@@ -408,7 +408,7 @@ class Loss:
                 continue
             if min_isr is None:
                 return None
-            if len(before.state.isr) >= min_isr:
+            if profiles.hwm_stands_under_min_isr(isr_size=len(before.state.isr), min_isr=min_isr):
                 ends = [_at(self.views[b], self.stint.epoch) for b in before.state.isr if b in self.views]
                 return min((end for end in ends if end is not None and end >= self.high), default=None)
         return None
