@@ -116,6 +116,19 @@ def test_records_of_the_whole_isr_count_as_committed(
         assert "broker 0 has 20 of them; broker 1 has 20 of them" in found[0].at_risk
 
 
+@pytest.mark.parametrize(("min_isr", "lost"), [("1", [8]), (None, [])])
+def test_an_unknown_min_isr_makes_no_small_isr_commit(
+    tmp_path: Path, min_isr: str | None, lost: list[int]
+) -> None:
+    """Broker 0 alone in the ISR wrote 8 records: whether they were committed depends on a setting."""
+    settings = (setting("min.insync.replicas", min_isr), UNCLEAN[0])
+    changes = (change(0, isr=[0]), change(0, isr=[2], leader=2, leaderRecoveryState=1))
+    write(tmp_path / "__cluster_metadata-0", [*beginning(*ON[:1]), *settings, *changes])
+    for broker, end in enumerate((20, 12, 12)):
+        (tmp_path / f"data-node{broker}.txt").write_text(dump(PATH, OLD, end))
+    assert [int(f.at_risk.split()[2]) for f in from_dumps(replay(tmp_path))] == lost
+
+
 def test_a_loss_is_reported_once(tmp_path: Path) -> None:
     """The leader that lacks the records stops and is elected again, which loses nothing more."""
     logs: dict[int, Any] = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}

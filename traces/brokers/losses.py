@@ -582,7 +582,9 @@ class DataLogs:
             return
         if change.before is not None and is_election(change) and known.committed is not None:
             self._elected(known, change, known.committed)
-        if after.isr and len(after.isr) >= (change.min_isr or 1):
+        # The effective min ISR is at most the number of replicas (966.2): an unknown one counts as that.
+        min_isr = len(after.replicas) if change.min_isr is None else change.min_isr
+        if after.isr and profiles.hwm_stands_under_min_isr(isr_size=len(after.isr), min_isr=min_isr):
             known.committed = _Committed(after.isr, change.position)
 
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
