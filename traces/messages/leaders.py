@@ -181,13 +181,12 @@ class Leadership:
     def _too_early(self, context: Context, one: Acknowledged) -> None:
         version = next(self._known_at(context, one), self.versions[0])
         members, held = self._members(version, one)
-        least = version.min_isr or 1
         missing = f"broker {', '.join(map(str, sorted(members - held)))} had not fetched it"
-        why = missing if members > held else f"min ISR is {least}"
+        why = missing if members > held else f"min ISR is {version.min_isr}"
         context.finding(
             statements.acknowledged_has_copies, "B6", one.line, self.name,
             f"leader {self.broker} acknowledged offset {one.offset} in leader epoch {self.epoch}, and "
             f"{len(held)} of the {len(members)} members of its ISR had it: {why}",
             f"offset {one.offset} is on fewer replicas than an election relies on",
-            facts={"leader_epoch": self.epoch, "offset": one.offset, "copies": len(held), "min_isr": least},
+            facts={"leader_epoch": self.epoch, "offset": one.offset, "copies": len(held), "min_isr": version.min_isr},
         )  # fmt: skip
