@@ -30,7 +30,7 @@ class Made:
     """The broker logs and metadata changes of partition t1-0. Each line or change advances the clock by 10 ms."""
 
     def __init__(
-        self, folder: Path, replicas: tuple[int, ...] = (0, 1, 2), min_isr: int = 2, zone_ms: int = 0
+        self, folder: Path, replicas: tuple[int, ...] = (0, 1, 2), min_isr: int | None = 2, zone_ms: int = 0
     ) -> None:
         self.folder, self.now, self.zone_ms, self.min_isr = folder, START_MS, zone_ms, min_isr
         self.lines: dict[tuple[int, str], list[str]] = {}

@@ -42,6 +42,24 @@ def test_consumers_see_nothing_of_a_loss_while_the_new_leader_answers_nothing(ma
     assert READ in made.properties()
 
 
+@pytest.mark.parametrize(("min_isr", "standing"), [(2, "exact"), (1, "at_least"), (None, "at_least")])
+def test_a_loss_is_exact_if_the_last_isr_could_not_commit(
+    tmp_path: Path, min_isr: int | None, standing: str
+) -> None:
+    """Broker 0 is alone in the ISR and writes 5 more records, which are committed only if min ISR is 1."""
+    made = Made(tmp_path, min_isr=min_isr)
+    made.begin()
+    made.alter(isr=(0, 1))
+    made.isr(0)
+    made.commit(0, 10, 30, (1,))
+    made.alter(isr=(0,))
+    elect(made, 2, 10, 8, isr=(2,))
+    made.follows(1, 30)
+    made.follows(0, 35)
+    loss = next(f for f in made.findings(min_isr) if f.property == LOST)
+    assert (lost(loss), loss.facts["standing"]) == ((10, 30), standing)
+
+
 @pytest.mark.parametrize(
     ("followers", "gone"),
     [
