@@ -50,7 +50,6 @@ def test_a_loss_is_exact_if_the_last_isr_could_not_commit(
     made = Made(tmp_path, min_isr=min_isr)
     made.begin()
     made.alter(isr=(0, 1))
-    made.isr(0)
     made.commit(0, 10, 30, (1,))
     made.alter(isr=(0,))
     elect(made, 2, 10, 8, isr=(2,))
@@ -193,7 +192,9 @@ def test_an_end_is_exact_while_there_is_no_leader(made: Made) -> None:
     assert ends()[1] == (12, True)
     made.leads(0, 12, 12)
     made.shrinking(0, "0,1,2", "0,2", 14, 20, 1, 15)
-    assert ends()[1] == (15, True), "the leader logs the follower's end as it leaves the ISR"
+    assert ends() == {0: (20, True), 1: (15, True), 2: (10, True)}, "the leader logs both ends"
+    elect(made, 2, 10, 10, isr=(2,))
+    assert lost(made.findings()[0]) == (10, 14)
 
 
 def test_logs_by_epoch() -> None:
