@@ -169,6 +169,8 @@ class BrokerView:
 
     def __init__(self, broker: int, min_isr: MinIsr, next_epoch: NextEpoch = lambda epoch: None) -> None:
         self.broker = broker
+        self.topic_id = ""
+        """The id of the partition's topic; empty as long as no line shows it."""
         self._next_epoch = next_epoch
         self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
         self.followed: deque[events.BecameFollower] = deque(maxlen=LIMIT_STINTS)

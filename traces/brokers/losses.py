@@ -46,13 +46,13 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 class Epochs:
     """A partition's history in the metadata log: changes by partition epoch, elections by leader epoch.
 
-    ``created`` counts creations and deletions. ``last_min_isr`` is the min ISR at the end of the log, None if unknown.
+    ``last_min_isr`` is the min ISR at the end of the log, None if unknown.
     """
 
     versions: dict[int, PartitionChange] = field(default_factory=dict)
     elections: dict[int, PartitionChange] = field(default_factory=dict)
     latest: int = -1
-    created: int = 0
+    is_deleted: bool = False
     last_min_isr: int | None = None
     changed: int | None = None
     """The metadata offset of the last change; None before the first."""
@@ -620,7 +620,7 @@ class DataLogs:
                 change.name, {"offset": change.position}, change.time,
                 {
                     **_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had,
-                    "standing": AT_MOST,
+                    "standing": AT_MOST, "topic_id": change.topic_id,
                 },
                 f"the logs of the ISR at offset {committed.position} ({members}) go up to {high}",
                 f"up to {records(kept, high)} are lost: every member of that ISR had them; {others}",

@@ -28,6 +28,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
@@ -91,8 +92,11 @@ class Watermarks:
         self._paths: dict[str, str] = {}
         self._sources = list(sources)
         self._offsets: dict[int, UtcOffset] = {}
-        self._partitions: dict[str, Epochs] = {}
-        self._views: dict[str, dict[int, BrokerView]] = {}
+        self._partitions: dict[str, dict[str, Epochs]] = {}
+        """By the partition's name and topic id: topics with one name follow each other."""
+        self._views: dict[str, list[BrokerView]] = {}
+        self._present: dict[tuple[str, int], BrokerView] = {}
+        """By partition and broker: the view of the topic that the broker's log named last."""
         self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
         self._brokers: set[int] = set()
         self._number_of_views, self._is_full = 0, False
@@ -110,11 +114,10 @@ class Watermarks:
 
     def change(self, change: PartitionChange) -> None:
         """Process the next change of a partition, in the order of the metadata log."""
-        known = self._epochs(change.name)
+        known = self._partitions.setdefault(change.name, {}).setdefault(change.topic_id, Epochs())
         after = change.after
-        if change.before is None or after is None:
-            known.created += 1
         if after is None:
+            known.is_deleted = True
             return
         known.versions[after.partition_epoch] = change
         for broker in after.isr if after.leader is not None else ():
@@ -130,8 +133,18 @@ class Watermarks:
             while len(kept) > MAX_VERSIONS:
                 del kept[next(iter(kept))]
 
-    def _epochs(self, name: str) -> Epochs:
-        return self._partitions.setdefault(name, Epochs())
+    def _latest(self, name: str) -> Epochs | None:
+        """The history of the latest topic with this name; None if the metadata log has none so far."""
+        return next(reversed(self._partitions.get(name, {}).values()), None)
+
+    def _topic_id(self, name: str, view: BrokerView) -> str:
+        """The id of a view's topic. If lines or changes do not show it: the only topic's that there is, else ""."""
+        ids = [*self._partitions.get(name, {})]
+        return ids[0] if len(ids) == 1 and "" in (ids[0], view.topic_id) else view.topic_id
+
+    def _known(self, name: str, view: BrokerView) -> Epochs | None:
+        """The history of a view's topic; None if the metadata log does not show it."""
+        return self._partitions.get(name, {}).get(self._topic_id(name, view))
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """Process a change of a setting that applies to the partition ``name``, in the order of the metadata log.
@@ -139,8 +152,10 @@ class Watermarks:
         Only the check of 966.1 needs this call: a setting that changes and changes back between two changes of a
         partition shows in neither of them.
         """
-        known = self._epochs(name)
-        if known.changed is not None and (not known.settings or known.settings[-1] < known.changed):
+        known = self._latest(name)
+        if known is None or known.changed is None:
+            return
+        if not known.settings or known.settings[-1] < known.changed:
             known.settings.append(setting.change.position)
             del known.settings[:-MAX_VERSIONS]
 
@@ -151,14 +166,14 @@ class Watermarks:
         it, 966.1 is not checked after the last change of a partition, as the setting may have changed. Raises
         TraceError if a log cannot be read.
         """
-        for name, known in self._partitions.items():
-            known.last_min_isr = (min_isr or {}).get(name)
+        for name in self._partitions:
+            self._set_min_isr(name, (min_isr or {}).get(name))
         events = self._read()
         self._paths = apart(self._paths)
         findings: list[Finding] = []
         for name in sorted(self._views):
             findings += self._judge(name)
-        all_views = [view for of_partition in self._views.values() for view in of_partition.values()]
+        all_views = [view for of_partition in self._views.values() for view in of_partition]
         self.figures = {
             "broker log events": events,
             "leader epochs led": sum(len(view.stints) for view in all_views),
@@ -167,7 +182,7 @@ class Watermarks:
             "LEOs of ISR members held against HWM moves": sum(view.judged_members for view in all_views),
         }
         for broker in sorted(self._brokers):
-            views = [views[broker] for views in self._views.values() if broker in views]
+            views = [view for view in all_views if view.broker == broker]
             if not any(view.has_state_changes for view in views):
                 self.notes.append(
                     f"broker {broker} has no state-change.log, which says when it leads: replay checks little of it"
@@ -197,14 +212,13 @@ class Watermarks:
         if isinstance(event, ControllerResigned | RegistrationFailed):
             self._failed(event)
             return
-        view = self._views.get(event.name, {}).get(event.broker)
-        if view is None:
-            if self._number_of_views >= MAX_VIEWS:
+        view = self._present.get((event.name, event.broker))
+        if view is None or event.topic_id not in ("", view.topic_id):
+            view = self._view(view, event)
+            if view is None:
                 self._is_full = True
                 return
-            self._number_of_views += 1
-            view = self._view(event)
-        self._learn_offset(event)
+        self._learn_offset(event, view)
         view.take(event)
         self._touched.add(event.name)
         if self._courses is not None:
@@ -216,8 +230,7 @@ class Watermarks:
         ``min_isr`` gives the effective min ISR (966.2) of a partition by name.
         """
         for name in sorted(self._touched):
-            if name in self._partitions:
-                self._partitions[name].last_min_isr = min_isr(name)
+            self._set_min_isr(name, min_isr(name))
             yield from self._judge(name, finish=False)
         self._touched.clear()
 
@@ -239,19 +252,42 @@ class Watermarks:
                 self._paths[str(path)] = str(path)
             yield event
 
-    def _view(self, event: BrokerEvent) -> BrokerView:
-        broker, known = event.broker, self._epochs(event.name)
-        view = BrokerView(
-            broker, known.min_isr, lambda epoch: known.next_in_sync(broker, epoch, self.utc_offset_ms(broker))
-        )
-        self._views.setdefault(event.name, {})[event.broker] = view
-        self._of_topic.setdefault((event.topic, event.broker), []).append(view)
-        self._brokers.add(event.broker)
+    def _set_min_isr(self, name: str, min_isr: int | None) -> None:
+        if (known := self._latest(name)) is not None:
+            known.last_min_isr = min_isr
+
+    def _view(self, present: BrokerView | None, event: BrokerEvent) -> BrokerView | None:
+        """The view for an event that is the first of its partition, or of another topic than before.
+
+        None if there are too many views.
+        """
+        name, broker = event.name, event.broker
+        if present is not None and not present.topic_id:  # this is the first line that names the topic
+            present.topic_id = event.topic_id
+            return present
+        if self._number_of_views >= MAX_VIEWS:
+            return None
+        self._number_of_views += 1
+
+        def min_isr(epoch: int) -> tuple[int | None, int | None]:
+            known = self._known(name, view)
+            return (None, None) if known is None else known.min_isr(epoch)
+
+        def next_epoch(epoch: int) -> tuple[int, int] | None:
+            known = self._known(name, view)
+            return None if known is None else known.next_in_sync(broker, epoch, self.utc_offset_ms(broker))
+
+        view = BrokerView(broker, min_isr, next_epoch)
+        view.topic_id = event.topic_id
+        self._present[name, broker] = view
+        self._views.setdefault(name, []).append(view)
+        self._of_topic.setdefault((event.topic, broker), []).append(view)
+        self._brokers.add(broker)
         return view
 
-    def _learn_offset(self, event: BrokerEvent) -> None:
+    def _learn_offset(self, event: BrokerEvent, view: BrokerView) -> None:
         if isinstance(event, (IsrUpdated, BecameLeader, StillLeader, BecameFollower, StillFollower)):
-            known = self._partitions.get(event.name)
+            known = self._known(event.name, view)
             version = None if known is None else known.versions.get(event.partition_epoch)
             if version is not None:
                 self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
@@ -264,17 +300,26 @@ class Watermarks:
     # --- judging ---------------------------------------------------------------------------------------
 
     def _judge(self, name: str, *, finish: bool = True) -> list[Finding]:
-        known = self._partitions.get(name, Epochs())
-        views = self._views[name]
-        if known.created > 1:
-            self._note(f"{name} was deleted or created again: replay ignores its lines in brokers' logs")
-            return []
-        findings = self._over_epochs(name, known, views)
-        for broker in sorted(views):
-            views[broker].confirm(known.latest if known.versions else None)
-            if finish:
-                views[broker].finish()
-            findings += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
+        """The findings about the partitions with this name, one for each topic id."""
+        by_topic: dict[str, dict[int, BrokerView]] = {}
+        for view in self._views[name]:
+            by_topic.setdefault(self._topic_id(name, view), {})[view.broker] = view
+        findings: list[Finding] = []
+        for topic_id, views in by_topic.items():
+            known = self._partitions.get(name, {}).get(topic_id)
+            if known is None and not topic_id and name in self._partitions:
+                self._note(
+                    f"{name} was created again: replay ignores lines that do not show which topic they mean"
+                )
+                continue
+            known = known or Epochs()
+            found = self._over_epochs(name, known, views)
+            for broker in sorted(views):
+                views[broker].confirm(known.latest if known.versions else None)
+                if finish:
+                    views[broker].finish()
+                found += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
+            findings += [replace(one, facts={**one.facts, "topic_id": topic_id}) for one in found]
         return findings
 
     def _from_view(self, name: str, seen: Breach) -> Finding:
@@ -321,7 +366,8 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
-        self.ends[name] = list(by_broker_logs(views, lineage, self._utc, known))
+        if not known.is_deleted and (self._latest(name) or known) is known:
+            self.ends[name] = list(by_broker_logs(views, lineage, self._utc, known))
         levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)

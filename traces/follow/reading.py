@@ -233,6 +233,7 @@ class LogReading:
             incidents,
             profile=rules.profile,
             logs=self._watermarks.ends,
+            deleted=report.deleted,
             has_elr=not rules.rules or "eligible_leader_replicas" in rules.rules,
             has_logs=self._tails.number > 0,
         )
@@ -258,7 +259,7 @@ class LogReading:
         """The present state of a partition in the log so far."""
         state, since = partition.observed, partition.leaderless_since
         failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
-        final = FinalState.of(partition.name, state, since, failing, partition.followers)
+        final = FinalState.of(partition.name, state, since, failing, partition.followers, partition.topic_id)
         return PartitionNow(state, failing, final, self._whole_at.get(partition.name, (-1, -1)))
 
     def count(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from highwater.traces.kafka.log_lines import LogLines
@@ -26,7 +26,7 @@ from highwater.traces.reading import (
 class BrokerEvent:
     """An event from one line of a broker's log; ``partition`` is -1 if the event is not about one partition.
 
-    ``time_ms`` is the local time as if it were UTC, in ms since the epoch.
+    ``time_ms`` is the local time as if it were UTC, in ms since the epoch. ``topic_id`` is empty if the line has none.
     """
 
     path: Path
@@ -35,6 +35,7 @@ class BrokerEvent:
     broker: int
     topic: str
     partition: int
+    topic_id: str = field(default="", kw_only=True)
 
     @property
     def name(self) -> str:
@@ -261,6 +262,11 @@ class _Line:
         partition = self.number("partition", 0, INT32) if "partition" in groups else -1
         return self.path, self.line, self.time_ms, broker, groups.get("topic", ""), partition
 
+    def topic_id(self) -> str:
+        """The topic's id; empty if the line has none."""
+        found = self._match.groupdict().get("id")
+        return "" if found in (None, "None", "null") else found
+
     def wrong(self, name: str, message: str) -> TraceError:
         """A TraceError about the part ``name`` of this line, for the caller to raise."""
         return TraceError(self.path, self.line, name, message)
@@ -312,7 +318,7 @@ def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
 
     ``names`` are the parts of the line that become the event's own fields, in the order of the fields.
     """
-    return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
+    return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names), topic_id=m.topic_id())
 
 
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)[^()]*\)")
@@ -369,7 +375,7 @@ _SKIPPED = (
     r"(?: and isNew=\w+)? since "
 )
 _IDS = r"(?:Set\(|\[)(?P<{}>[\d, ]*)[)\]]"
-_TOPIC_ID = r"(?: with topic id (?:Some\([\w-]*\)|None|[\w-]*))?"
+_TOPIC_ID = r"(?: with topic id (?:Some\()?(?P<id>[\w-]*)\)?)?"
 _PENDING = (
     r"Submitting ISR state change Pending(?:Expand|Shrink)Isr\("
     r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=" + _IDS.format("removed") + r"), "
@@ -440,7 +446,7 @@ _KINDS = tuple(
          r"returned error UNKNOWN_SERVER_ERROR", _parts(RegistrationFailed)),
         ("Completed load of Log(",
          r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
-         r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
+         r"(?:topicId=(?P<id>[\w-]*), )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
          r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo")),
         ("] Removed fetcher for partitions ",
          r"\[ReplicaFetcherManager on broker (?P<broker>\d{1,10})\] Removed fetcher for partitions [A-Za-z]*"

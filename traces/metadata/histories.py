@@ -56,11 +56,11 @@ class _History:
     """
 
     __slots__ = (
-        "bases", "brokers", "entries", "number", "offset", "replicas", "settings", "time", "topic", "total",
+        "bases", "brokers", "entries", "number", "offset", "replicas", "settings", "time", "topic", "topic_id", "total",
     )  # fmt: skip
 
-    def __init__(self, topic: str, number: int) -> None:
-        self.topic, self.number = topic, number
+    def __init__(self, topic: str, topic_id: str, number: int) -> None:
+        self.topic, self.topic_id, self.number = topic, topic_id, number
         self.entries = bytearray()
         self.bases: list[_Base] = []
         self.settings: list[SettingInForce] = []
@@ -113,7 +113,8 @@ class _History:
             elif state is not None:
                 leader_epoch, partition_epoch = state.leader_epoch, state.partition_epoch
             settings = (None, None) if state is None else (base.min_isr, base.unclean)
-            yield PartitionChange(offset, time, self.topic, self.number, before, state, step.cause, *settings)
+            known = step.cause, *settings, self.topic_id
+            yield PartitionChange(offset, time, self.topic, self.number, before, state, *known)
 
 
 class Histories:
@@ -135,7 +136,9 @@ class Histories:
     ) -> None:
         """Record a new partition in this state."""
         assert partition.topic is not None
-        history = self._present[partition] = _History(partition.topic.name, partition.number)
+        history = self._present[partition] = _History(
+            partition.topic.name, partition.topic_id, partition.number
+        )
         self._by_name.setdefault(partition.name, []).append(history)
         history.offset, history.time, history.total = offset, time, 1
         replicas = len(state.replicas)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from highwater.traces.kafka.values import DamagedRecord, UnknownRecord
+from highwater.traces.kafka.values import DamagedRecord, UnknownRecord, number_and_topic
 from highwater.traces.metadata.beliefs.belief_states import (
     BeliefState,
     Binding,
@@ -86,6 +86,12 @@ class Partition:
         if not self.directories:
             return None
         return next((d for b, d in zip(self.replicas, self.directories, strict=False) if b == broker), None)
+
+    @property
+    def topic_id(self) -> str:
+        """The id of the partition's topic; empty for a broker's placeholder."""
+        found = number_and_topic(self.key)
+        return "" if found is None else found[1]
 
     @property
     def name(self) -> str:

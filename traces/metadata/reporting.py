@@ -148,6 +148,7 @@ def facts(
     min_isr, unclean = image.effective(partition, len(after.replicas))
     in_force = {name: image.in_force(partition.topic, name) for name in (MIN_ISR, UNCLEAN)}
     return {
+        "topic_id": partition.topic_id,
         "cause": cause,
         "before": _members(before),
         "after": _members(after),
@@ -351,6 +352,8 @@ class Reporter:
             histories.end(partition, offset, time, cause)
         elif histories is not None:
             histories.forget(partition)
+        if partition.state is not None or partition.name in self._named:
+            self.report.deleted[partition.topic_id] = offset, time
         if partition.state is not None:
             self._change(partition, offset, time, partition.state, None, cause)
 
@@ -369,7 +372,8 @@ class Reporter:
         if after is not None:
             min_isr, unclean = self._image.effective(partition, len(after.replicas))
         name, number = partition.topic.name, partition.number
-        change = PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean)
+        topic_id = partition.topic_id
+        change = PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean, topic_id)
         for listener in self._watch.on_change:
             listener(change)
 
@@ -398,7 +402,7 @@ class Reporter:
         since, name = partition.leaderless_since, partition.name
         if failing or since is not None or name in self._named:
             self.report.final[name] = FinalState.of(
-                name, partition.observed, since, failing, partition.followers
+                name, partition.observed, since, failing, partition.followers, partition.topic_id
             )
 
     def close(self, partition: Partition, time: int) -> None:

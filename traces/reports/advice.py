@@ -231,6 +231,11 @@ def after_loss(
     )
 
 
+def nothing_left() -> AdviceStep:
+    """The step if the topic has been deleted since."""
+    return _now("No action needed: the topic has been deleted since, with its logs.")
+
+
 def compare(r: Replicas, leader: int, back: Sequence[int] = ()) -> Iterator[AdviceStep]:
     """The steps after an election that may have lost records, if the input does not show whether it did.
 

@@ -32,6 +32,7 @@ class Group:
     - ``before``: findings of an earlier change, after which the partition had no eligible leader.
     - ``replicas``: the partition's replicas, with the ends of their logs.
     - ``final``: the partition at the end of the input, if it is known.
+    - ``deleted``: metadata offset and time at which the topic was deleted, each None if unknown; None if it was not.
     - ``is_over``: True if every property that the change violated holds again at the end of the input.
     - ``has_elr``: True if the rules in force have the ELR. ``has_logs``: True if the input has brokers' logs.
     """
@@ -41,6 +42,7 @@ class Group:
     before: list[Finding] = field(default_factory=list)
     replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
     final: FinalState | None = None
+    deleted: tuple[int, int] | tuple[None, None] | None = None
     is_over: bool = False
     has_elr: bool = True
     has_logs: bool = False
@@ -199,6 +201,13 @@ def stuck_causes(group: Group) -> list[str]:
         f"The last known leader is {brokers(known)}." if known else "No last known leader is recorded."
     )
     return said + ([] if cause == "change_min_isr" else _after_setting(group))
+
+
+def was_deleted(deleted: tuple[int, int] | tuple[None, None]) -> str:
+    """A sentence about the deletion of the topic, at a metadata offset and a time."""
+    offset, time = deleted
+    when = "later" if offset is None else f"at {moment(time)} (metadata offset {offset})"
+    return f"The topic was deleted {when}."
 
 
 def risks(group: Group) -> list[str]:

@@ -87,27 +87,47 @@ def incidents(
     *,
     final: Mapping[str, FinalState],
     logs: Mapping[str, Sequence[ReplicaEnd]],
+    deleted: Mapping[str, tuple[int, int]],
     has_elr: bool,
     has_logs: bool,
 ) -> list[Incident]:
-    """The incidents of an input: certain ones first, then by severity, then by time."""
+    """The incidents of an input: certain ones first, then by severity, then by time.
+
+    ``deleted`` has metadata offset and time of the deletion of topics, by topic id.
+    """
     findings = list(findings)
-    by_partition: dict[str, list[Finding]] = {}
-    for found in findings:
-        if found.partition is not None and found.facts:
-            by_partition.setdefault(found.partition, []).append(found)
     made = []
-    for name, of_partition in by_partition.items():
+    for (name, topic_id), of_partition in _by_topic(findings).items():
+        now = final.get(name)
+        is_other = now is not None and "" not in (topic_id, now.topic_id) and now.topic_id != topic_id
         for group in groups(name, of_partition):
-            group.final = final.get(name)
+            group.deleted = deleted.get(topic_id, (None, None) if is_other else None)
+            group.final = None if group.deleted else now
             group.is_over = _is_over(group)
-            group.replicas = Replicas(name, _replicas(group), tuple(logs.get(name, ())))
+            ends = () if group.deleted else logs.get(name, ())
+            group.replicas = Replicas(name, _replicas(group), tuple(ends))
             group.has_elr, group.has_logs = has_elr, has_logs
             made.append((_incident(group, profile), words.cause_key(group)))
     made += [(one, one.id) for one in _controllers(controllers, findings)]
     made.sort(key=lambda pair: _order(pair[0]))
     first: dict[tuple[str, str], str] = {}
     return [replace(one, group=first.setdefault((one.severity, key), one.id)) for one, key in made]
+
+
+def _by_topic(findings: Iterable[Finding]) -> dict[tuple[str, str], list[Finding]]:
+    """The findings that have facts, by partition and topic id: a topic can have the name of a deleted one.
+
+    A finding without a topic id is about the partition's only topic, if there is only one.
+    """
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for one in findings:
+        if one.partition is not None and one.facts:
+            found.setdefault((one.partition, one.facts.get("topic_id", "")), []).append(one)
+    for name in [name for name, topic_id in found if not topic_id]:
+        others = [key for key in found if key[0] == name and key[1]]
+        if len(others) == 1:
+            found[others[0]] += found.pop((name, ""))
+    return found
 
 
 def _order(incident: Incident) -> tuple[bool, int, int, str]:
@@ -190,6 +210,9 @@ def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> I
 
 def _incident(group: Group, profile: str) -> Incident:
     severity, headline, cause, steps = _told(group)
+    if group.deleted:
+        cause.append(words.was_deleted(group.deleted))
+        steps = [advice.nothing_left(), *(step for step in steps if step.when == advice.PREVENT)]
     head, loss = group.head, group.with_fact("lost")
     known = {} if loss is None else loss.facts
     everything = [*group.findings, *group.before]

@@ -80,7 +80,8 @@ class PartitionChange:
 
     ``position`` is the offset in the metadata log, ``time`` the log's time in ms since the epoch. ``cause`` is the
     model's name of the action that explains the change, None if no action does. ``min_isr`` (the effective value,
-    966.2) and ``unclean_election`` are the settings in force, None if the log does not show them.
+    966.2) and ``unclean_election`` are the settings in force, None if the log does not show them. ``topic_id`` tells
+    topics apart that had the same name one after the other.
     """
 
     position: int
@@ -92,6 +93,7 @@ class PartitionChange:
     cause: str | None = None
     min_isr: int | None = None
     unclean_election: bool | None = None
+    topic_id: str = ""
 
     @property
     def name(self) -> str:
@@ -157,6 +159,7 @@ class FinalState:
     leaderless_since: int | None = None
     failing: tuple[str, ...] = ()
     followers: Followers | None = None
+    topic_id: str = ""
 
     @property
     def is_offline(self) -> bool:
@@ -181,15 +184,17 @@ class FinalState:
         since: int | None,
         failing: Iterable[str],
         followers: Followers | None,
+        topic_id: str,
     ) -> FinalState:
         """The final state of a partition, from its state at the end of the input."""
         members = state.isr, state.elr, state.last_known_elr
-        return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)), followers)
+        failed = tuple(sorted(failing))
+        return cls(name, state.replicas, state.leader, *members, since, failed, followers, topic_id)
 
     def to_json(self) -> Json:
         """The final state as plain data for JSON."""
         said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-        del said["followers"]
+        del said["followers"], said["topic_id"]
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
 

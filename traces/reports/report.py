@@ -81,6 +81,7 @@ class Report:
     - ``figures`` are totals by name, such as milliseconds under min ISR. ``timelines`` are filled on request.
     - ``final`` has the partitions that are offline or violate a property at the end, and those with findings.
     - ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
+    - ``deleted`` has metadata offset and time of the deletion of topics with findings, by topic id.
     - ``bytes_total`` is 0 if unknown. ``interrupted`` is True if the replay was stopped before the end.
     """
 
@@ -104,6 +105,7 @@ class Report:
     figures: dict[str, int] = field(default_factory=dict)
     final: dict[str, FinalState] = field(default_factory=dict)
     logs: dict[str, list[ReplicaEnd]] = field(default_factory=dict)
+    deleted: dict[str, tuple[int, int]] = field(default_factory=dict)
     controllers: Controllers = field(default_factory=Controllers)
     timelines: dict[str, Timeline] = field(default_factory=dict)
     seconds: float = 0.0
@@ -136,6 +138,7 @@ class Report:
             self.profile,
             final=self.final,
             logs=self.logs,
+            deleted=self.deleted,
             has_elr="eligible_leader_replicas" in self.rules or not self.rules,
             has_logs="broker logs" in self.figures,
         )

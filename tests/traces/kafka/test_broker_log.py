@@ -156,7 +156,9 @@ def test_each_kind_of_line(
 ) -> None:
     path = tmp_path / "server.log"
     of = ("", -1) if kind in (ControllerResigned, RegistrationFailed) else ("t1", 0)
-    assert events(tmp_path, HEADER, as_line(level, logger, message)) == [kind(path, 2, TIME, 0, *of, *fields)]
+    topic_id = ID if ID in message and kind is not FetcherRemoved else ""
+    expected = kind(path, 2, TIME, 0, *of, *fields, topic_id=topic_id)
+    assert events(tmp_path, HEADER, as_line(level, logger, message)) == [expected]
 
 
 def test_settings_of_a_topic(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.traces.broker_lines import Made
+from tests.traces.broker_lines import ID, Made
 from tests.traces.watermarks.scenes import (
     LOST,
     elect,
@@ -34,13 +35,26 @@ def test_without_the_file_of_state_changes_a_note_says_what_is_missing(made: Mad
     ]
 
 
-def test_a_topic_that_was_deleted_is_not_judged(made: Made) -> None:
+def test_topics_of_one_name_are_told_apart_by_their_ids(made: Made) -> None:
     elect(made, 2, 5, 3, isr=(2,))
-    last = made.changes[-1]
-    made.changes.append(type(last)(99, last.time, "t1", 0, last.after, None))
+    first = [replace(change, topic_id=ID) for change in made.changes]
+    last = first[-1]
+    gone = replace(last, position=98, before=last.after, after=None)
+    again = replace(first[0], position=99, topic_id="another")
+    for changes in ([*first, gone], [*first, gone, again], [again, *first]):
+        made.changes[:] = changes
+        judged = made.watermarks()
+        loss, *others = judged.finish()
+        assert (loss.property, loss.position) == (LOST, {"offset": last.position})
+        assert {found.facts["topic_id"] for found in (loss, *others)} == {ID}
+        assert ("t1-0" in judged.ends) == (changes[-1] is last)
+    made.lines = {
+        key: [line.replace(f"Some({ID})", "None") for line in kept] for key, kept in made.lines.items()
+    }
+    made.changes[:] = [*first, gone, again]
     judged = made.watermarks()
     assert judged.finish() == []
-    assert "t1-0 was deleted" in judged.notes[0]
+    assert "t1-0 was created again" in judged.notes[0]
 
 
 def test_a_partition_that_the_metadata_log_does_not_know(made: Made) -> None:

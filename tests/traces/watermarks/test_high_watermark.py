@@ -171,7 +171,7 @@ def test_settings_without_a_change_between_them_take_no_memory(made: Made) -> No
         judged.setting(
             "t1-0", SettingInForce(SettingChange(position, 0, MIN_ISR, TOPIC, "", None, "3"), 3, None)
         )
-    assert judged._partitions["t1-0"].settings == [last + 1]
+    assert judged._partitions["t1-0"][""].settings == [last + 1]
 
 
 def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
