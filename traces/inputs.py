@@ -10,7 +10,7 @@ from pathlib import Path
 
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
-from highwater.traces.kafka.dumps import is_data_dump
+from highwater.traces.kafka.data_logs import is_data_dump, is_set_aside
 from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading import DamagedFileError, Source, TraceError, printable, readable
 from highwater.traces.reports.text import count
@@ -34,7 +34,7 @@ _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 _OTHERS = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot|properties|deleted|cleaned|swap|lock)|\.lock|meta\.properties|quorum-state|"
-    r"partition\.metadata|[\w-]*-checkpoint|\.kafka_cleanshutdown|kafkaServer-gc\.log.*|bootstrap\.checkpoint"
+    r"partition\.metadata|[\w-]*-checkpoint(?:\.tmp)?|\.kafka_cleanshutdown|kafkaServer-gc\.log.*|bootstrap\.checkpoint"
 )
 """Names of files that Kafka keeps beside its logs, and that a replay does not need."""
 _MOST_NAMED = 5
@@ -203,7 +203,9 @@ def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) 
         except DamagedFileError as wrong:
             result.damaged.append(wrong)
             continue
-        if kind is None:
+        if kind is None and is_set_aside(file):
+            logs[DATA_DUMP].append(file.parent)
+        elif kind is None:
             result.passed_over += [] if _OTHERS.fullmatch(file.name) else [file]
         elif kind in _COUNTED:
             logs[kind].append(file)

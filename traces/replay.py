@@ -15,7 +15,7 @@ from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.kafka.broker_log import BrokerLog
-from highwater.traces.kafka.dumps import read_data_dump
+from highwater.traces.kafka.data_logs import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.histories import Histories

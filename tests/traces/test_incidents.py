@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.dumps import broker_of
+from highwater.traces.kafka.data_logs import broker_of
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
@@ -17,9 +17,11 @@ from highwater.traces.reports.findings import CONDITIONS, Finding, defects
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.observed import Controllers, FinalState, LogTruncation, ReplicaEnd
 from highwater.traces.reports.report import Report, summary
+from tests.generation import records
 from tests.traces.broker_lines import Made
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
+from tests.traces.metadata import made_logs
+from tests.traces.metadata.made_logs import TOPICS, beginning, change, default, loss, setting, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
@@ -117,8 +119,8 @@ def test_a_min_isr_that_was_lowered_is_forgotten_once_the_isr_is_as_large_as_bef
         "1 ms before, min.insync.replicas of topic t was lowered from 2 to 1 (metadata offset 15)."
         in met.cause
     )
-    for name, records in (("b", [*lowered, grown, away]), ("c", [setting(MIN_ISR, "1"), shrunk, away])):
-        (other,) = made(tmp_path / name, *records)
+    for name, values in (("b", [*lowered, grown, away]), ("c", [setting(MIN_ISR, "1"), shrunk, away])):
+        (other,) = made(tmp_path / name, *values)
         assert not any(MIN_ISR in text for text in other.cause), "the ISR was full, or is again"
 
 
@@ -526,3 +528,25 @@ def test_the_catalogue_is_that_of_the_page() -> None:
         own = " ".join(entry[1].split("\n## ", 1)[0].split())
         assert own.startswith(f"**{defect.title}**"), name
         assert all(issue in own for issue in defect.upstream), name
+
+
+def test_incidents_of_a_deleted_topic_need_no_action(tmp_path: Path) -> None:
+    (found,) = made(tmp_path, *loss(), records.removed_topic(TOPICS["t"]))
+    assert found.cause[-1] == "The topic was deleted at 1970-01-01 00:00:01 UTC (metadata offset 15)."
+    assert steps(found, advice.NOW) == ["No action needed: the topic has been deleted since, with its logs."]
+    assert not steps(found, advice.RESTORE)
+
+
+def test_incidents_of_two_topics_of_one_name_are_two(tmp_path: Path) -> None:
+    id = "AAAAAAAAAAAAAAAAAAAAAw"
+    again = [records.topic("t", id), records.partition(0, id, [0, 1, 2])]
+    again += [
+        records.partition_change(0, id, isr=[0, 1]),
+        records.partition_change(0, id, **made_logs.UNCLEAN),
+    ]
+    before, after = made(tmp_path, *loss(), records.removed_topic(TOPICS["t"]), *again)
+    assert (before.id, before.leader_epoch, after.id, after.leader_epoch) == ("t-0@14", 1, "t-0@19", 1)
+    assert "deleted" in str(before.steps[0])
+    assert not steps(before, advice.RESTORE)
+    assert "deleted" not in str(after)
+    assert steps(after, advice.RESTORE)

@@ -164,6 +164,16 @@ class LogEnd:
     event: events.BrokerEvent
 
 
+@dataclass(slots=True)
+class LogAside:
+    """A log that a broker has set aside: its end then, the broker's latest leader epoch, and the directory."""
+
+    end: LogEnd | None
+    epoch: int
+    directory: str
+    is_deleted: bool = False
+
+
 class BrokerView:
     """The history of one partition in one broker's log. Pass the events to ``take`` in order, then call ``finish``."""
 
@@ -176,6 +186,8 @@ class BrokerView:
         self.followed: deque[events.BecameFollower] = deque(maxlen=LIMIT_STINTS)
         self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
         self.end: LogEnd | None = None
+        self.aside: LogAside | None = None
+        """The log that the broker set aside last."""
         self.truncations: deque[tuple[int, events.Truncating]] = deque(maxlen=LIMIT_TRUNCATIONS)
         """Truncations, each with the leader epoch in which the broker followed."""
         self.tells_truncations = False
@@ -270,6 +282,11 @@ class BrokerView:
                 self.end = LogEnd(event.after, False, event)
             case events.Truncating():
                 self.end = LogEnd(min(known, event.offset) if known >= 0 else event.offset, False, event)
+            case events.LogSetAside():
+                epoch = self.positions[-1].epoch if self.positions else -1
+                self.aside, self.end = LogAside(self.end, epoch, event.directory), None
+            case events.LogDeleted() if self.aside is not None and self.aside.directory == event.directory:
+                self.aside.is_deleted = True
             case _:
                 pass
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from highwater.invariants import statements
 from highwater.traces.brokers.broker_view import BrokerView, Position, Stint
 from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent, Truncating
-from highwater.traces.kafka.dumps import ReplicaLog
+from highwater.traces.kafka.data_logs import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
     AT_LEAST,
@@ -239,10 +240,15 @@ def by_broker_logs(
 ) -> Iterator[ReplicaEnd]:
     """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders.
 
-    An end is exact only if the partition has had no leader since the broker's last line about its role.
+    An end is exact only if the partition has had no leader since the broker's last line about its role. A log that the
+    broker has set aside has an end of its own.
     """
     for broker, view in sorted(views.items()):
-        end = view.end
+        end, aside = view.end, view.aside
+        if aside is not None and aside.end is not None:
+            leo, is_least, time = aside.end.offset, not aside.end.is_exact, utc(aside.end.event)
+            moved = aside.directory, aside.is_deleted
+            yield ReplicaEnd(broker, leo, is_least, None, time, aside.epoch, _truncations(view, utc), *moved)
         if end is None:
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
@@ -265,15 +271,19 @@ def by_broker_logs(
             lineage.last_epoch(broker, leo) if leo else EMPTY,
             utc(end.event),
             epoch,
-            tuple(LogTruncation(event.offset, utc(event), followed) for followed, event in view.truncations),
+            _truncations(view, utc),
         )
 
 
-def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
+def _truncations(view: BrokerView, utc: Utc) -> tuple[LogTruncation, ...]:
+    return tuple(LogTruncation(event.offset, utc(event), followed) for followed, event in view.truncations)
+
+
+def by_dumps(logs: Iterable[ReplicaLog]) -> Iterator[ReplicaEnd]:
     """The end of each dumped replica's log, at the time of the dump."""
-    for broker, log in sorted(logs.items()):
+    for log in logs:
         epoch = log.epochs[-1][0] if log.epochs else EMPTY
-        yield ReplicaEnd(broker, log.end, False, epoch, None, epoch)
+        yield ReplicaEnd(log.broker, log.end, False, epoch, None, epoch, (), log.directory)
 
 
 def joined_ends(
@@ -285,11 +295,16 @@ def joined_ends(
     """
     joined = {}
     for name in {**by_logs, **by_dumps}:
-        ends = {end.broker: end for end in by_logs.get(name, ())}
+        ends = {_place(end): end for end in by_logs.get(name, ())}
         for dumped in by_dumps.get(name, ()):
-            ends[dumped.broker] = _joined_end(ends.get(dumped.broker), dumped)
+            ends[_place(dumped)] = _joined_end(ends.get(_place(dumped)), dumped)
         joined[name] = [end for _, end in sorted(ends.items())]
     return joined
+
+
+def _place(end: ReplicaEnd) -> tuple[int, str]:
+    """The broker, and the name of the directory of a log that is set aside."""
+    return end.broker, PurePath(end.directory or "").name
 
 
 def _joined_end(logged: ReplicaEnd | None, dumped: ReplicaEnd) -> ReplicaEnd:
@@ -298,7 +313,7 @@ def _joined_end(logged: ReplicaEnd | None, dumped: ReplicaEnd) -> ReplicaEnd:
     if (logged.last_epoch is not None and not logged.at_least) or _is_older(dumped, logged):
         return logged
     epoch = max(logged.leader_epoch, dumped.leader_epoch)
-    return replace(dumped, leader_epoch=epoch, truncations=logged.truncations)
+    return replace(dumped, leader_epoch=epoch, truncations=logged.truncations, directory=logged.directory)
 
 
 def _is_older(dumped: ReplicaEnd, logged: ReplicaEnd) -> bool:
@@ -466,11 +481,20 @@ def _at(view: BrokerView, epoch: int) -> int | None:
     return next((p.offset for p in view.positions if p.epoch >= epoch), None)
 
 
+def _kept(view: BrokerView, epoch: int) -> tuple[int | None, bool]:
+    """As ``_at``, and whether the LEO is exact. The end of a log that the broker set aside counts if it is higher."""
+    own, aside = _at(view, epoch), view.aside
+    end = None if aside is None or aside.epoch >= epoch else aside.end
+    if end is None or (own is not None and own >= end.offset):
+        return own, own is not None
+    return end.offset, end.is_exact
+
+
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
     """The highest LEO of all replicas except ``leader`` when a leader epoch began; None if one is unknown."""
-    ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
+    ends = [_kept(views[b], epoch)[0] if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
 
@@ -482,14 +506,13 @@ def _held(
 
     If the broker's own log does not show its LEO then, the HWM and the LEO known from ``earlier`` stints are used.
     """
-    own = _at(view, epoch)
-    is_least = own is None
+    own, is_exact = _kept(view, epoch)
     if own is None:
         known = [s.hwm for s in earlier if s.broker == broker]
         known += [s.leos[broker] for s in earlier if s.broker != broker and broker in s.leos][-1:]
         own = max(known, default=0)
     had = max(0, min(own, high) - low)
-    return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
+    return {"broker": broker, "records": had, "at_least": not is_exact, "leo": own} if had else None
 
 
 def _had_in_words(held: Json) -> str:
@@ -548,6 +571,7 @@ class _Committed:
 @dataclass(slots=True)
 class _Partition:
     logs: dict[int, ReplicaLog] = field(default_factory=dict)
+    aside: list[ReplicaLog] = field(default_factory=list)
     committed: _Committed | None = None
     findings: list[Finding] = field(default_factory=list)
     created: int = 0
@@ -556,7 +580,8 @@ class _Partition:
 class DataLogs:
     """Checks dumps of brokers' data against the partitions' changes, passed in the order of the metadata log.
 
-    ``logs`` has one log for each dumped replica.
+    ``logs`` has one log for each dumped replica. A log that its broker has set aside stands for the broker's log if
+    there is no other one.
     """
 
     def __init__(self, logs: Iterable[ReplicaLog]) -> None:
@@ -564,8 +589,12 @@ class DataLogs:
         self.notes: list[str] = []
         """The parts that were not checked, and why; complete after ``finish``."""
         self.judged = 0
-        for log in logs:
+        for log in sorted(logs, key=lambda log: log.directory is not None):
             known = self._partitions.setdefault(log.name, _Partition())
+            if log.directory is not None:
+                known.aside.append(log)
+                known.logs.setdefault(log.broker, log)
+                continue
             other = known.logs.setdefault(log.broker, log)
             if other is not log:
                 self.notes.append(
@@ -629,7 +658,12 @@ class DataLogs:
 
     def ends(self) -> dict[str, list[ReplicaEnd]]:
         """The end of each replica's log at the time of its dump, by partition."""
-        return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
+        return {
+            name: list(
+                by_dumps([*(log for log in known.logs.values() if log.directory is None), *known.aside])
+            )
+            for name, known in self._partitions.items()
+        }
 
     def finish(self) -> list[Finding]:
         """The findings, ordered by partition. Partitions that were created again have a note instead."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from highwater.traces.kafka.data_logs import broker_of
 from highwater.traces.kafka.log_lines import LogLines
 from highwater.traces.reading import (
     INT32,
@@ -196,6 +197,23 @@ class EndShown(BrokerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class LogSetAside(BrokerEvent):
+    """The broker renamed the directory of a replica that it should not have.
+
+    A name that ends in ``-stray`` stays. One that ends in ``-delete`` is deleted after ``file.delete.delay.ms``.
+    """
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogDeleted(BrokerEvent):
+    """The broker deleted a directory that it had renamed."""
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicConfigured(BrokerEvent):
     """The broker is about to apply new settings of a topic.
 
@@ -229,6 +247,8 @@ class RegistrationFailed(BrokerEvent):
 
 MAX_MEMBERS = 1000
 """A line that lists more ISR members is refused."""
+_LOOKED_AT = 1 << 20
+"""The bytes of a file in which the broker's number is looked for first."""
 QUARTER_MS = 900_000
 """Time zones differ from UTC by whole quarters of an hour."""
 MAX_OFFSET_QUARTERS = 4 * 18
@@ -308,7 +328,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
     "leader": lambda m, name: m.number(name, -1, INT32),
     "follows": lambda m, name: leader if (leader := m.number(name, -1, INT32)) >= 0 else None,
     "replica": lambda m, name: m.number(name, 0, INT32),
-    **dict.fromkeys(("event", "exception"), _Line.text),
+    **dict.fromkeys(("event", "exception", "directory"), _Line.text),
     "under": _Line.has,
 }
 
@@ -448,6 +468,11 @@ _KINDS = tuple(
          r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
          r"(?:topicId=(?P<id>[\w-]*), )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
          r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo")),
+        (" renamed to ",
+         rf"Log (?:for partition |in (?:\S.*[/\\])?){_TP} (?:is )?(?:marked (?:as )?stray and )?renamed to "
+         r"(?P<directory>\S.*?-(?:delete|stray))(?![\w.-])", _parts(LogSetAside, "directory")),
+        ("Deleted log for partition ", rf"Deleted log for partition {_TP} in (?P<directory>\S.*?-delete)\.",
+         _parts(LogDeleted, "directory")),
         ("] Removed fetcher for partitions ",
          r"\[ReplicaFetcherManager on broker (?P<broker>\d{1,10})\] Removed fetcher for partitions [A-Za-z]*"
          r"\((?P<names>[^()]*)\)", None),
@@ -468,13 +493,17 @@ def read_broker_log(path: Path) -> Iterator[BrokerEvent]:
 
 
 class BrokerLog:
-    """A broker's log, read line by line. ``unread`` counts the lines whose event or time cannot be read."""
+    """A broker's log, read line by line. ``unread`` counts the lines whose event or time cannot be read.
+
+    The broker's number is the one that a line shows, else the one in the path.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unread, self.first_unread = 0, ""
         self._number = 0
         self._broker: int | None = None
+        self._of_path = broker_of(path)
         self._lines = LogLines()
 
     def events(self) -> Iterator[BrokerEvent]:
@@ -483,6 +512,9 @@ class BrokerLog:
         Raises TraceError if the file cannot be read, is a damaged gzip file, or has a line longer than
         ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number.
         """
+        with Source(self.path) as source:  # the first lines may come before the one with the broker's number
+            found = _BROKER.search(source.read(_LOOKED_AT))
+            self._broker = None if found is None else int(found[1])
         with Source(self.path) as source:
             unread = 0
             for line in split(source):
@@ -507,8 +539,10 @@ class BrokerLog:
             return
         if read is None:
             yield from self._fetchers_removed(found.message, found.time_ms)
-        elif self._broker is not None or "broker" in expression.groupindex:
-            yield read(_Line(self.path, self._number, found.time_ms, self._broker, found.message))
+            return
+        broker = self._of_path if self._broker is None else self._broker
+        if broker is not None or "broker" in expression.groupindex:
+            yield read(_Line(self.path, self._number, found.time_ms, broker, found.message))
         else:
             self._not_read(line)
 

@@ -38,6 +38,8 @@ SCENARIOS = {
 }
 """By the name of an advice function below: the scenario that takes the steps of this advice."""
 
+_STAYS = "-stray"
+"""The end of the name of a directory that no broker deletes."""
 _SERVER = "--bootstrap-server HOST:PORT"
 
 
@@ -61,6 +63,7 @@ class Holder(Reported):
     - ``records``: how many of the lost records are, or were, in the broker's log. ``standing`` says whether the number
       is exact or a bound.
     - ``time``, ``offset``: of the log's truncation, or of its last known end. ``time`` is in ms since the epoch.
+    - ``directory``: where the broker has set the log aside; None if the log is in use.
     """
 
     broker: int
@@ -69,6 +72,7 @@ class Holder(Reported):
     time: int | None = None
     offset: int | None = None
     standing: str = EXACT
+    directory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ class Replicas:
     @property
     def known(self) -> dict[int, ReplicaEnd]:
         """The ends of the logs whose last leader epoch and length are known, by broker."""
-        return {e.broker: e for e in self.ends if e.last_epoch is not None and not e.at_least}
+        ends = (e for e in self.ends if e.directory is None)
+        return {e.broker: e for e in ends if e.last_epoch is not None and not e.at_least}
 
     @property
     def not_known(self) -> list[int]:
@@ -125,9 +130,10 @@ def start(broker: int) -> str:
     return f"kafka-server-start.sh -daemon config/server.properties  # on broker {broker}"
 
 
-def copy(partition: str, broker: int) -> str:
+def copy(partition: str, broker: int, directory: str | None = None) -> str:
     """The command that copies a replica's directory; run on the broker's machine."""
-    return f"cp -a LOG_DIR/{quote(partition)} {_copy_of(partition, broker)}  # on broker {broker}"
+    source = f"LOG_DIR/{quote(partition)}" if directory is None else quote(directory)
+    return f"cp -a {source} {_copy_of(partition, broker)}  # on broker {broker}"
 
 
 def dump(partition: str, broker: int) -> str:
@@ -196,9 +202,14 @@ def after_loss(
     With ``more``, further records may be lost.
     """
     have = [h for h in holders if h.state == HAS]
-    unknown = [h.broker for h in holders if h.state == UNKNOWN]
+    unknown = [h.broker for h in holders if h.state == UNKNOWN and h.directory is None]
+    for holder in holders:
+        if holder.directory is not None:
+            yield _copy_aside(r, holder)
     for holder in have:
         b = holder.broker
+        if holder.directory is not None:
+            continue
         yield _now(
             f"Stop broker {b} (or keep it stopped) and copy its log. When last seen, it had "
             f"{BOUNDS[holder.standing]}{count(holder.records, 'lost record')}. It "
@@ -211,14 +222,18 @@ def after_loss(
             f"lost records. It truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b), dump(r.partition, b)),
         )
-    if not have and not unknown:
+    asides = [h.broker for h in holders if h.directory is not None]
+    stays = [h.broker for h in holders if (h.directory or "").endswith(_STAYS)]
+    if not have and not unknown and not asides:
         yield _now("The replicas cannot restore the lost records: none of them has any left.")
-    if have or unknown:
-        sources = [h.broker for h in have] or unknown
+    if have or unknown or asides:
+        sources = [h.broker for h in have] or asides or unknown
+        stopped = [b for b in sources if b not in stays]
+        begin = f"Start {named(stopped)} after the copy. Read" if stopped else "Read"
         yield _restore(
-            f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)}{' and later ones' * more} from "
-            "the copy, and let the application write them again.",
-            (dump_copy(r.partition, sources[0]), *(start(b) for b in sources)),
+            f"{begin} offsets {offsets(first, end)}{' and later ones' * more} from the copy, and let the application "
+            "write them again.",
+            (dump_copy(r.partition, sources[0]), *(start(b) for b in stopped)),
         )
     yield _clients(
         "Inform the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
@@ -228,6 +243,29 @@ def after_loss(
         f"Stop each consumer group that has read past offset {first}, and reset it. Otherwise it skips the records "
         "written there since.",
         (reset(r, first),),
+    )
+
+
+def _copy_aside(r: Replicas, holder: Holder) -> AdviceStep:
+    """The step that copies a log which its broker has set aside, before the broker deletes it."""
+    b, directory = holder.broker, holder.directory or ""
+    had = (
+        f"{BOUNDS[holder.standing]}{count(holder.records, 'lost record')}"
+        if holder.records
+        else "lost records"
+    )
+    can = "had" if holder.state == HAS else "may have"
+    commands: tuple[str, ...] = (copy(r.partition, b, directory),)
+    if directory.endswith(_STAYS):
+        return _now(
+            f"Copy the log that broker {b} has set aside: it {can} {had}. Brokers keep such a directory.",
+            commands,
+        )
+    return _now(
+        f"Stop broker {b} (or keep it stopped) and copy the log that it has set aside: it {can} {had}. A running "
+        "broker deletes the directory log.segment.delete.delay.ms (one minute by default) after it renamed or loaded "
+        "it.",
+        (stop(b), *commands),
     )
 
 
@@ -455,9 +493,10 @@ def holders(
     brokers ``back`` have joined the ISR since the election.
     """
     had_by = {one["broker"]: one for one in had}
-    ends = {one.broker: one for one in r.ends}
+    ends = {one.broker: one for one in r.ends if one.directory is None}
+    asides = {one.broker: one for one in r.ends if one.directory is not None}
     found = []
-    for broker in dict.fromkeys((*r.order, *had_by)):
+    for broker in dict.fromkeys((*r.order, *had_by, *asides)):
         its = had_by.get(broker, {})
         holder = Holder(
             broker, UNKNOWN, its.get("records", 0), standing=AT_LEAST if its.get("at_least", True) else EXACT
@@ -469,8 +508,20 @@ def holders(
             holder = _holder(holder, known, leader_epoch, first, end)
         if broker in back and holder.state in (HAS, UNKNOWN):  # a member of the ISR has the leader's log
             holder = replace(holder, state=TRUNCATED, time=None, offset=None)
+        if broker in asides:
+            holder = _aside(holder, asides[broker], leader_epoch, first, end)
         found.append(holder)
     return tuple(found)
+
+
+def _aside(holder: Holder, known: ReplicaEnd, leader_epoch: int, first: int, end: int) -> Holder:
+    """The state with a log that the broker has set aside, if that log has the records, or may have them."""
+    if known.is_deleted:
+        gone = replace(holder, state=LACKS, records=0, standing=EXACT)
+        return gone if holder.state == UNKNOWN else holder
+    its = _holder(replace(holder, state=UNKNOWN), known, leader_epoch, first, end)
+    is_better = its.state == HAS or (its.state == UNKNOWN and holder.state != HAS)
+    return replace(its, directory=known.directory) if is_better else holder
 
 
 def _holder(holder: Holder, known: ReplicaEnd, leader_epoch: int, first: int, end: int) -> Holder:

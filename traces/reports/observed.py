@@ -225,6 +225,8 @@ class ReplicaEnd:
     - ``time`` (ms since the epoch) is None if unknown, or for a dump.
     - ``last_epoch`` is the leader epoch of the last record: ``EMPTY`` for an empty log, None if unknown.
     - ``leader_epoch`` is the latest leader epoch in which the broker led or followed, -1 if unknown.
+    - ``directory`` is where the broker has set the log aside, None if the log is in use. ``is_deleted`` is true if the
+      broker has deleted that directory since.
     """
 
     broker: int
@@ -234,6 +236,8 @@ class ReplicaEnd:
     time: int | None
     leader_epoch: int
     truncations: tuple[LogTruncation, ...] = ()
+    directory: str | None = None
+    is_deleted: bool = False
 
     def to_json(self) -> Json:
         """The end of the log as plain data for JSON."""

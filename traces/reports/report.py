@@ -411,7 +411,8 @@ def who_has(holders: Sequence[Holder]) -> str:
         since = "" if h.time is None else f" at {moment(h.time)}"
         if h.state == HAS:
             has = f"{BOUNDS[h.standing]}{h.records:,}"
-            said.append(f"broker {h.broker} has {has} (last seen{since or ' in its dump'})")
+            where = "" if h.directory is None else f" in {printable(h.directory, _SENTENCE)}"
+            said.append(f"broker {h.broker} has {has}{where} (last seen{since or ' in its dump'})")
         elif h.state == TRUNCATED:
             to = "" if h.offset is None else f" to offset {h.offset}"
             said.append(f"broker {h.broker} truncated its log{to}{since}")

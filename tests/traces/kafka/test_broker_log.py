@@ -26,7 +26,9 @@ from highwater.traces.kafka.broker_log import (
     IsrSubmitted,
     IsrUpdated,
     LeoRecorded,
+    LogDeleted,
     LogLoaded,
+    LogSetAside,
     RegistrationFailed,
     StillFollower,
     StillLeader,
@@ -77,6 +79,7 @@ LOWERED = (
     "segment=[-1:-1]) to (offset=59, segment=[0:5654])"
 )
 LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
+ASIDE = "/a b/t1-0.5ead9c6df1a54d5bac44249d4d497cdb"
 LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("DEBUG", PARTITION, f"{P} High watermark updated from (offset=5, segment=[0:10]) to (offset=6, segment=[-1:-1])",
      HwmMoved, (5, 6)),
@@ -132,6 +135,14 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
      "with IllegalArgumentException (treated as UnknownServerException) at epoch 7 in 40 microseconds. Renouncing "
      "leadership and reverting to the last committed offset 456.", ControllerResigned,
      ("registerBroker", "IllegalArgumentException")),
+    ("INFO", "kafka.log.LogManager", f"Log for partition t1-0 is renamed to {ASIDE}-delete and is scheduled for "
+     "deletion", LogSetAside, (f"{ASIDE}-delete",)),
+    ("WARN", "kafka.log.LogManager", f"Log for partition t1-0 is marked as stray and renamed to {ASIDE}-stray",
+     LogSetAside, (f"{ASIDE}-stray",)),
+    ("WARN", "org.apache.kafka.storage.internals.log.LogManager", f"Log in /a b/t1-0 marked stray and renamed to "
+     f"{ASIDE}-stray", LogSetAside, (f"{ASIDE}-stray",)),
+    ("INFO", "kafka.log.LogManager", f"Deleted log for partition t1-0 in {ASIDE}-delete.", LogDeleted,
+     (f"{ASIDE}-delete",)),
     ("INFO", REGISTERS, "[BrokerLifecycleManager id=0] Unable to register broker 0 because the controller returned "
      "error UNKNOWN_SERVER_ERROR", RegistrationFailed, ()),
 ]  # fmt: skip
