@@ -341,7 +341,13 @@ def test_a_partition_is_stuck_only_while_it_is_offline_and_waits_for_no_broker()
 
 
 STRANGERS = finding(
-    "elr_within_replicas", 5, around(after=around()["after"] | {"replicas": [0, 1], "elr": [1, 3]})
+    "elr_within_replicas",
+    5,
+    around(
+        before=around()["before"] | {"replicas": [0, 1, 3]},
+        after=around()["after"] | {"replicas": [0, 1], "elr": [1, 3]},
+        cause="cancel_reassignment",
+    ),
 )
 """Brokers 1 and 3 are in the ELR of t-0, and only brokers 0 and 1 are replicas."""
 
@@ -377,6 +383,37 @@ def test_an_unclean_election_names_the_time_without_eligible_leader() -> None:
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
     said = "The partition had no eligible leader from 1970-01-01 00:00:00 UTC (metadata offset 5)."
     assert said in found.cause
+
+
+ELR_LOSS = finding(
+    "leader_completeness", 9,
+    {
+        "leader": 3, "leader_epoch": 4, "elected_from": "the ELR", "restarted": False, "leo": 4, "first_lost": 4,
+        "end_lost": 9, "lost": 5, "had": [], "standing": "exact", "hwm": 9,
+    },
+)  # fmt: skip
+
+
+def test_a_loss_by_a_stale_elr_member_is_one_incident_with_its_defect() -> None:
+    """The reassignment that left the member in the ELR is the cause, and Kafka's known defect."""
+    assert [one.severity for one in incidents_of(STRANGERS)] == ["notice"]
+    (found,) = incidents_of(STRANGERS, ELR_LOSS)
+    assert (found.severity, found.id, [one.anchor for one in found.defects]) == (
+        "lost",
+        "t-0@9",
+        ["reassignment"],
+    )
+    assert (
+        "A reassignment removed broker 3 from the replicas, but it stays in the ELR (metadata offset 5)."
+        in found.cause
+    )
+    assert found.broken == ("leader_completeness", "elr_within_replicas")
+
+
+@pytest.mark.parametrize("changed", [{"leader": 1}, {"leader_epoch": 1}, {"elected_from": "the ISR"}])
+def test_a_loss_by_another_election_is_an_incident_of_its_own(changed: dict[str, Any]) -> None:
+    loss = replace(ELR_LOSS, facts={**ELR_LOSS.facts, **changed})
+    assert [one.severity for one in incidents_of(STRANGERS, loss)] == ["lost", "notice"]
 
 
 def last_known(**changed: Any) -> str:

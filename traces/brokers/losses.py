@@ -30,6 +30,9 @@ from highwater.traces.reports.observed import (
     AT_MOST,
     EMPTY,
     EXACT,
+    FROM_ELR,
+    FROM_ISR,
+    FROM_OUTSIDE,
     Json,
     LogTruncation,
     PartitionChange,
@@ -39,8 +42,6 @@ from highwater.traces.reports.text import offsets, records
 from highwater.traces.rules import profiles
 
 # --- elections -------------------------------------------------------------------------------------------
-
-ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ def elected_from(change: PartitionChange) -> str | None:
     before, leader = change.before, change.state.leader
     if before is None:
         return None
-    return ISR if leader in before.isr else ELR if leader in before.elr else _OUTSIDE
+    return FROM_ISR if leader in before.isr else FROM_ELR if leader in before.elr else FROM_OUTSIDE
 
 
 # --- lineage ---------------------------------------------------------------------------------------------
@@ -392,7 +393,7 @@ class Loss:
         facts = self._facts([found for found in held if found is not None])
         yield self._leader_lacks(facts)
         yield from self._survive()
-        if profiles.is_clean(in_isr=self.source == ISR, in_elr=self.source == ELR):
+        if profiles.is_clean(in_isr=self.source == FROM_ISR, in_elr=self.source == FROM_ELR):
             yield self._was_electable(facts)
         if stint.visible is not None:
             yield self._was_shown(*stint.visible)
@@ -458,7 +459,7 @@ class Loss:
     def _was_electable(self, facts: Json) -> Finding:
         source = self.source
         return Finding(
-            "966.6" if source == ELR else "B4", statements.electable_completeness.name, self.name, *self._place,
+            "966.6" if source == FROM_ELR else "B4", statements.electable_completeness.name, self.name, *self._place,
             f"broker {self.stint.broker} was elected from {source} for leader epoch {self.stint.epoch} with LEO "
             f"{self.start.start_offset}, without all that was committed up to the HWM {self.high}",
             self._lost, KIP, facts=facts,

@@ -11,7 +11,15 @@ from typing import Any
 
 from highwater.traces.reports.advice import Replicas
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, Controllers, FinalState, SettingChange
+from highwater.traces.reports.observed import (
+    FROM_ELR,
+    FROM_ISR,
+    MIN_ISR,
+    UNCLEAN,
+    Controllers,
+    FinalState,
+    SettingChange,
+)
 from highwater.traces.reports.text import BOUNDS, brokers, count, moment, offsets, span
 
 LABELS = {
@@ -29,7 +37,8 @@ _ON_REQUEST = "elect_leader"
 class Group:
     """The findings of one incident, and facts about its partition.
 
-    - ``before``: findings of an earlier change, after which the partition had no eligible leader.
+    - ``before``: findings of an earlier change that led to this one: the partition had no eligible leader, or the ELR
+      had a member that could lack records.
     - ``replicas``: the partition's replicas, with the ends of their logs.
     - ``final``: the partition at the end of the input, if it is known.
     - ``deleted``: metadata offset and time at which the topic was deleted, each None if unknown; None if it was not.
@@ -320,14 +329,22 @@ def members_that_lack(group: Group) -> list[int]:
 
     A former ELR member that is in the ISR at the end of the input has every committed record.
     """
-    said = {f.facts["broker"]: f.facts["member_of"] for f in group.findings if "member_of" in f.facts}
-    found = group.of("elr_only_under_min_isr")
-    if found is not None:
-        said |= dict.fromkeys(found.facts["after"]["elr"], "ELR")
-    now = group.final
+    said, now = _members_that_lack(group), group.final
     if now is None:
         return list(said)
     return [b for b, of in said.items() if b in (now.isr if of == "ISR" else set(now.elr) - set(now.isr))]
+
+
+def _members_that_lack(group: Group) -> dict[int, str]:
+    """The members that can be elected, and may lack records, when the incident began: each with its set."""
+    said = {f.facts["broker"]: f.facts["member_of"] for f in group.findings if "member_of" in f.facts}
+    found = group.of("elr_only_under_min_isr")
+    return said if found is None else said | dict.fromkeys(found.facts["after"]["elr"], "ELR")
+
+
+def can_lack(group: Group) -> set[int]:
+    """The brokers whose election after the incident can lose committed records."""
+    return {*strangers(group), *_members_that_lack(group)}
 
 
 def joined_since(group: Group) -> list[int]:
@@ -364,7 +381,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
-    sources = {None: "", "the ISR": " from the ISR", "the ELR": " from the ELR"}
+    sources = {None: "", FROM_ISR: f" from {FROM_ISR}", FROM_ELR: f" from {FROM_ELR}"}
     where = sources.get(known["elected_from"], _outside(group))
     return f"Broker {leader} was elected{where} for leader epoch {epoch}{_metadata(group.head)}."
 
@@ -403,9 +420,11 @@ def _circumstances(group: Group) -> list[str]:
         where = f" (metadata offset {setting['offset']})" if setting else ""
         said.append(f"{UNCLEAN}{of} was true{where}.")
     said += _after_setting(group)
-    if group.before:
-        first = group.before[0]
+    first = next((f for f in group.before if f.property == "somebody_is_electable"), None)
+    if first is not None:
         said.append(f"The partition had no eligible leader from {moment(first.time)}{_metadata(first)}.")
+    elif group.before:
+        said += risks(Group(group.partition, group.before))[:1]
     election = group.of("leader_elected_cleanly")
     if election is not None and _is_designed(group, election):
         said.append(

@@ -17,7 +17,7 @@ from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
 from highwater.traces.reports.incident_words import Group
-from highwater.traces.reports.observed import AT_LEAST, EXACT, Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.observed import AT_LEAST, EXACT, FROM_ELR, Controllers, FinalState, ReplicaEnd
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
@@ -196,16 +196,33 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
     """Yield the groups, but join two groups if one event leads to the other.
 
-    If a partition loses its last eligible replica, and an unclean election follows, the findings about the first
-    change become ``before`` of the election's group.
+    The findings about the first event become ``before`` of the election's group in two cases: a partition loses its
+    last eligible replica, and an unclean election follows; or the ELR has a member that can lack records, and its
+    election loses records.
     """
     for group in all_groups:
-        stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
-        election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
-        if election is None or election.of("leader_elected_cleanly") is None:
+        election = _led_to(group, elections)
+        if election is None:
             yield group
         else:
             election.before += group.findings
+
+
+def _led_to(group: Group, elections: dict[int, Group]) -> Group | None:
+    """The later election to which the first event of two led; None if there is none."""
+    epoch = group.head.facts.get("leader_epoch")
+    if epoch is None or group.with_fact("lost") is not None:
+        return None
+    if {f.property for f in group.findings} == {"somebody_is_electable"}:
+        election = elections.get(epoch + 1)
+        return None if election is None or election.of("leader_elected_cleanly") is None else election
+    risky = words.can_lack(group)
+    for later in sorted(number for number in elections if number > epoch):
+        loss = elections[later].with_fact("lost")
+        if loss is not None:
+            is_led_to = loss.facts["leader"] in risky and loss.facts["elected_from"] == FROM_ELR
+            return elections[later] if is_led_to else None
+    return None
 
 
 def _incident(group: Group, profile: str) -> Incident:

@@ -200,6 +200,8 @@ class FinalState:
 
 EXACT, AT_LEAST, AT_MOST = "exact", "at_least", "at_most"
 """The standings of a number of records: the lines of the input give the number, or only a bound of it."""
+FROM_ISR, FROM_ELR, FROM_OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
+"""The set from which a leader was elected."""
 EMPTY = -1
 """The value of ``ReplicaEnd.last_epoch`` for an empty log."""
 

@@ -451,17 +451,20 @@ def _same_cause(found: Sequence[Incident], incident: Incident) -> Iterator[_Line
 
 
 def _offline(report: Report) -> Iterator[_Line]:
-    """The line about offline partitions at the end of the input, unless an incident already reports them."""
-    told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
-    left = [one for one in report.offline if one.partition not in told]
-    if not left:
+    """The line about offline partitions at the end of the input, if there are any."""
+    found = report.offline
+    if not found:
         return
-    said = [
-        f"{printable(one.partition, _NAME)} (waits for broker {' or '.join(map(str, one.waits_for)) or 'none'})"
-        for one in left[:_PARTITIONS]
-    ]
-    names = ", ".join(_few(said, _PARTITIONS, "more", len(left)))
-    yield _Line(f"offline at the end of the input: {count(len(left), 'partition')}: {names}", 0, "maybe")
+    said = [f"{printable(one.partition, _NAME)} ({_waits(one.waits_for)})" for one in found[:_PARTITIONS]]
+    names = ", ".join(_few(said, _PARTITIONS, "more", len(found)))
+    yield _Line(f"offline at the end of the input: {count(len(found), 'partition')}: {names}", 0, "maybe")
+
+
+def _waits(members: Sequence[int]) -> str:
+    if not members:
+        return "no eligible leader"
+    more = f" or {len(members) - _PARTITIONS} more" if len(members) > _PARTITIONS else ""
+    return f"waits for broker {' or '.join(map(str, members[:_PARTITIONS]))}{more}"
 
 
 def _findings(report: Report) -> Iterator[_Line]:
