@@ -10,6 +10,7 @@ from pathlib import Path
 
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
+from highwater.traces.kafka.copies import copies, same_logs
 from highwater.traces.kafka.data_logs import is_data_dump, is_set_aside
 from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading import DamagedFileError, Source, TraceError, printable, readable
@@ -55,8 +56,9 @@ class Input:
 
     - ``kind`` is one of the constants above, such as METADATA_LOG.
     - ``broker_logs``, ``request_logs`` and dumps of data segments (``data_dumps``) are replayed with a metadata log.
-    - ``dumps`` are dumps of the metadata log itself, and ``copies`` the logs of the cluster's other nodes. The replay
-      skips both.
+    - ``dumps`` are dumps of the metadata log itself, which the replay skips. ``copies`` are the logs of the cluster's
+      other nodes, which supply what this one lacks. ``conflicts`` has pairs of copies, and the first offset at which
+      both have committed records that differ.
     """
 
     path: Path
@@ -65,13 +67,14 @@ class Input:
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
+    conflicts: tuple[tuple[Path, Path, int], ...] = ()
     request_logs: tuple[Path, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """A note for each skipped dump or copy of the metadata log."""
         dumps = [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
-        return dumps + [f"{copy}: skipped: a copy of this metadata log" for copy in self.copies]
+        return dumps + [f"{copy}: a copy of this metadata log" for copy in self.copies]
 
 
 @dataclass
@@ -242,19 +245,20 @@ def _files(directory: Path) -> list[Path]:
 
 def _without_copies(found: Sequence[Input]) -> list[Input]:
     """The inputs; of several copies of a cluster's metadata log the longest stays, with the paths of the others."""
-    groups = metadata_log.copies([i.path for i in found if i.kind == METADATA_LOG])
-    copies = {first: tuple(others) for first, *others in groups}
+    groups = {group.logs[0]: group for group in copies([i.path for i in found if i.kind == METADATA_LOG])}
     return [
-        replace(i, copies=copies[i.path]) if i.kind == METADATA_LOG else i
+        replace(i, copies=groups[i.path].logs[1:], conflicts=groups[i.path].conflicts)
+        if i.path in groups
+        else i
         for i in found
-        if i.kind != METADATA_LOG or i.path in copies
+        if i.kind != METADATA_LOG or i.path in groups
     ]
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
     """The inputs; each dump of a metadata log moves into the input of that log, if the log is among the inputs."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
-    same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
+    same = same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
     of = {path: tuple(dump for dump, log in same.items() if log == path) for path in logs}
     return [replace(i, dumps=of[i.path]) if i.kind == METADATA_LOG else i for i in kept]

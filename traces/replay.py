@@ -15,14 +15,15 @@ from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.kafka.broker_log import BrokerLog
+from highwater.traces.kafka.copies import open_copies
 from highwater.traces.kafka.data_logs import read_data_dump
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reading import DamagedFileError, TraceError, damage_of
-from highwater.traces.reports.findings import Doubt, Finding
+from highwater.traces.reports.findings import LIMIT, Doubt, Finding
 from highwater.traces.reports.observed import Course, Courses
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.text import count
@@ -44,7 +45,7 @@ def _replay_cluster(
     timelines: bool,
 ) -> Report:
     """Replay a metadata log together with the brokers' logs, dumps of their data, and request logs."""
-    log = open_metadata_log(found.path)
+    log = open_copies(found.path, found.copies)
     report = Report(str(found.path), log.kind, profile or "")
     requests = RequestsBeside(found.request_logs) if found.request_logs else None
     beside = bool(found.request_logs or found.broker_logs or found.data_dumps)
@@ -236,4 +237,8 @@ def _replay_all(
         return replay_run(found.path, rules, profile, progress, history=history)
     report = _replay_cluster(found, profile, rules, progress, timelines)
     report.notes[:0] = found.notes
+    report.doubts += [
+        Doubt("copies differ", f"{a} and {b} have different committed records", {"offset": offset})
+        for a, b, offset in found.conflicts[:LIMIT]
+    ]
     return report

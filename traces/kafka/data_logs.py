@@ -16,6 +16,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from highwater.traces.kafka.batches import CHECKED, HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX
+from highwater.traces.kafka.copies import node_of
 from highwater.traces.reading import Source, TraceError, printable, split
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
@@ -34,9 +35,6 @@ _BATCH = re.compile(
     rb"[^\n]{0,600}? isvalid: (true|false)\s*$"
 )
 _DATA_NUMBER = re.compile(r"(?:node|broker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
-_NODE = re.compile(rb"^(?:node|broker)\.id=(\d{1,9})\s*$", re.MULTILINE)
-_MOST_PROPERTIES = 1 << 16
-"""The most bytes that are read of a file ``meta.properties``."""
 _METADATA = "__cluster_metadata"
 
 
@@ -93,16 +91,6 @@ def broker_of(path: Path) -> int | None:
     return None
 
 
-def _node_of(directory: Path) -> int | None:
-    """The broker of a replica's directory: by the file ``meta.properties`` beside it, else by the path."""
-    properties = directory.absolute().parent / "meta.properties"
-    if properties.is_file():
-        with Source(properties) as source:
-            if found := _NODE.search(source.read(_MOST_PROPERTIES)):
-                return int(found[1])
-    return broker_of(directory)
-
-
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
     """Read the log of each replica from a dump of one broker, or from a directory that the broker has set aside.
 
@@ -118,7 +106,7 @@ def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLo
 class _Reading:
     def __init__(self, path: Path, notes: list[str]) -> None:
         self._path, self._notes = path, notes
-        self._broker = _node_of(path) if path.is_dir() else broker_of(path)
+        self._broker = node if path.is_dir() and (node := node_of(path)) is not None else broker_of(path)
         self._segments: dict[str, list[tuple[int, ReplicaLog]]] = {}
         self._log: ReplicaLog | None = None
 

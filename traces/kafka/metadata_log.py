@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -16,13 +16,12 @@ from highwater.traces.kafka.batches import (
     LEAST,
     MAGIC,
     MAX_BATCH,
-    PREFIX,
     RecordBatch,
     read_batches,
 )
-from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, bare, read_dump
+from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, read_dump
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
-from highwater.traces.reading import Source, TraceError, readable, split
+from highwater.traces.reading import Source, TraceError, readable
 
 SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
 SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"
@@ -146,128 +145,6 @@ def _dump(head: bytes) -> KnownFile | None:
     return KnownFile(SNAPSHOT_DUMP, base)
 
 
-Batch = tuple[bool, int, int]
-"""Identifies a batch: True for one of a snapshot, its first offset, its checksum."""
-_Reader = Callable[[Path], Iterator[tuple[int, int]]]
-"""Reads the first offset and the checksum of each batch in a file. Raises TraceError."""
-_BATCH = re.compile(rb"baseOffset: (\d{1,19}) .* crc: (\d{1,10}) ")
-
-
-def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
-    """Map each dump to the log that has all its batches; a dump without such a log is left out.
-
-    Of several such logs, the first one counts. A path is a file, or a directory with the files of one log or with their
-    dumps. If either list is empty, no file is read.
-    """
-    known: dict[Path, set[Batch | None]] = {}
-    found: dict[Path, Path] = {}
-    logs = list(logs)
-    for dump in dumps:
-        for log in logs:
-            if log not in known:
-                known[log] = set(_batches(log, _of_file))
-            if _is_of(dump, known[log]):
-                found[dump] = log
-                break
-    return found
-
-
-_MOST_COMPARED = 100_000
-"""The most batches of a log that are compared with another log's."""
-
-
-@dataclass
-class _Sample:
-    """The checksums of a log's batches by first offset, of those whose offset is a multiple of ``step``."""
-
-    log: Path
-    step: int = 1
-    checksums: dict[int, int] = field(default_factory=dict)
-    last: int = -1
-
-    @classmethod
-    def of(cls, log: Path) -> _Sample:
-        found = cls(log)
-        for batch in _batches(log, _of_file):
-            if batch is None or batch[0]:
-                continue
-            _, base, checksum = batch
-            found.last = max(found.last, base)
-            if base % found.step == 0:
-                found.checksums[base] = checksum
-            if len(found.checksums) > _MOST_COMPARED:
-                found.step *= 2
-                found.checksums = {b: c for b, c in found.checksums.items() if b % found.step == 0}
-        return found
-
-    def is_of(self, other: _Sample) -> bool:
-        """True if the two logs share a batch, so that they are copies of one cluster's log."""
-        return not self.checksums.items().isdisjoint(other.checksums.items())
-
-
-def copies(logs: Sequence[Path]) -> list[list[Path]]:
-    """Group the logs that are copies of one cluster's metadata log; in each group the longest comes first.
-
-    Two logs that share a batch (its offset and checksum) are copies. One log alone is not read.
-    """
-    if len(logs) < 2:
-        return [[log] for log in logs]
-    groups: list[list[_Sample]] = []
-    for sample in map(_Sample.of, logs):
-        same = [group for group in groups if any(sample.is_of(one) for one in group)]
-        groups = [group for group in groups if group not in same]
-        groups.append([*(one for group in same for one in group), sample])
-    for group in groups:
-        group.sort(key=lambda one: (-one.last, str(one.log)))
-    return [[one.log for one in group] for group in groups]
-
-
-def _is_of(dump: Path, log: set[Batch | None]) -> bool:
-    empty = True
-    for batch in _batches(dump, _of_dump):
-        if batch is None or batch not in log:
-            return False
-        empty = False
-    return not empty
-
-
-def _batches(path: Path, read: _Reader) -> Iterator[Batch | None]:
-    """The batches of a file, or of the files in a directory; None where a file cannot be read any further."""
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file() and (kind := recognise(file)) in _KINDS[read]:
-            try:
-                for base, checksum in read(file):
-                    yield kind == _KINDS[read][1], base, checksum
-            except TraceError:
-                yield None
-
-
-def _of_file(path: Path) -> Iterator[tuple[int, int]]:
-    with Source(path) as source:
-        while len(head := source.read(HEADER.size)) == HEADER.size:
-            base, length, _, magic, checksum = HEADER.unpack(head)[:5]
-            if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
-                return
-            source.read(PREFIX + length - HEADER.size)
-            yield base, checksum
-
-
-def _of_dump(path: Path) -> Iterator[tuple[int, int]]:
-    with Source(path) as source:
-        for line in map(bare, split(source)):
-            if line.startswith(b"baseOffset: "):
-                said = _BATCH.match(line)
-                if said is None:
-                    raise TraceError(path, None, None, "a batch without its checksum")
-                yield int(said[1]), int(said[2])
-
-
-_KINDS: dict[_Reader, tuple[str, str]] = {
-    _of_file: (SEGMENT, SNAPSHOT),
-    _of_dump: (SEGMENT_DUMP, SNAPSHOT_DUMP),
-}
-
-
 # The metadata log of a directory: its segments and snapshots in order.
 
 LOG, DUMP = "metadata log", "metadata log dump"
@@ -349,6 +226,11 @@ class MetadataLog:
         read or is damaged.
         """
         order = self.order()
+        for path, batch in self.stored():
+            yield from order.take(path, batch)
+
+    def stored(self) -> Iterator[tuple[Path, RecordBatch]]:
+        """Read the batches of all segments. Raises TraceError as ``batches`` does."""
         self._done = 0
         for segment in self.segments:
             path = segment.path
@@ -356,7 +238,7 @@ class MetadataLog:
                 self._source = source
                 last = segment is self.segments[-1]
                 for batch in _read(source, self.kind == DUMP, self.notes, last=last):
-                    yield from order.take(path, batch)
+                    yield path, batch
             self._source = None
             self._done += segment.size
 

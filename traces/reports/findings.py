@@ -14,7 +14,7 @@ LIMIT = 100
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
     "missing beginning", "missing records", "open transaction", "clocks", "damaged file",
-    "unread lines", "migration",
+    "unread lines", "migration", "copies differ",
 )  # fmt: skip
 """The kinds of gaps in an input (``Doubt.kind``), described in docs/replay-reference.md."""
 
