@@ -34,6 +34,8 @@ SMALL = 16 << 20
 MAX_TIMELINES = 500
 """The most timelines of a log above SMALL. Only partitions with nonconforming records or findings get one."""
 
+_SET = "the order of lines is not known, because the clock was set by an hour (daylight saving) in the logs of broker"
+
 Progress = Callable[[Report], None]
 
 
@@ -98,6 +100,9 @@ def _follow(
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     report.doubts += [_unread(log) for log in broker_logs if log.unread]
+    report.doubts += [
+        Doubt("clocks", f"{_SET} {b}", {}, tuple(sorted(p))) for b, p in watermarks.set_clocks.items()
+    ]
     _mark_complete(report, watermarks.complete)
     # If brokers' logs and dumps show the same violation, report it once.
     known = {_named(finding) for finding in findings}

@@ -109,6 +109,8 @@ class Watermarks:
         """By partition and metadata offset: LEO and HWM at elections whose leader had all committed records."""
         self.controllers = Controllers()
         """Counts of controllers' resignations and of failed registrations; complete after ``finish``."""
+        self.set_clocks: dict[int, set[str]] = {}
+        """The partitions of each broker whose clock may have been set: its files' lines are in no known order."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
         """The last known end of each replica's log, by partition; complete after ``finish``."""
 
@@ -295,7 +297,7 @@ class Watermarks:
     def utc_offset_ms(self, broker: int) -> int | None:
         """How many ms a broker's event times are ahead of UTC; None if unknown."""
         found = self._offsets.get(broker)
-        return None if found is None else found.offset_ms
+        return None if found is None or found.was_set else found.offset_ms
 
     # --- judging ---------------------------------------------------------------------------------------
 
@@ -366,8 +368,12 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
+        set_back = {b for b in views if b in self._offsets and self._offsets[b].was_set}
+        for broker in set_back:
+            self.set_clocks.setdefault(broker, set()).add(name)
         if not known.is_deleted and (self._latest(name) or known) is known:
-            self.ends[name] = list(by_broker_logs(views, lineage, self._utc, known))
+            ordered_views = {b: view for b, view in views.items() if b not in set_back}
+            self.ends[name] = list(by_broker_logs(ordered_views, lineage, self._utc, known))
         levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)

@@ -584,6 +584,8 @@ class UtcOffset:
 
     def __init__(self) -> None:
         self._quarters: Counter[int] = Counter()
+        self._spans: dict[int, tuple[int, int]] = {}
+        """By difference: the numbers of the first and the last change that showed it."""
 
     def add(self, local_ms: int, utc_ms: int) -> None:
         """Add a change's local time in the broker's log, and its time in the metadata log.
@@ -592,7 +594,16 @@ class UtcOffset:
         """
         quarters = (local_ms - utc_ms + QUARTER_MS // 2) // QUARTER_MS
         if abs(quarters) <= MAX_OFFSET_QUARTERS:
+            number = self._quarters.total()
             self._quarters[quarters] += 1
+            self._spans[quarters] = self._spans.get(quarters, (number, number))[0], number
+
+    @property
+    def was_set(self) -> bool:
+        """True if the clock may have been set by an hour: two differences an hour apart follow each other."""
+        often = {quarters: span for quarters, span in self._spans.items() if self._quarters[quarters] > 1}
+        pairs = ((span, often[quarters + 4]) for quarters, span in often.items() if quarters + 4 in often)
+        return any(low[1] < high[0] or high[1] < low[0] for low, high in pairs)
 
     @property
     def offset_ms(self) -> int | None:

@@ -34,6 +34,7 @@ _DAY_FIRST, _MONTH_FIRST = _FORMS[-2:]
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 _COLOURS = re.compile(rb"\x1b\[[\d;]*[A-Za-z]")
+_HOUR = 3_600_000
 _MOST_DEPTH = 3
 """The most objects within each other in which a line of JSON may have its message."""
 
@@ -55,6 +56,7 @@ class LogLines:
         self._form, self._at = _FORMS[0], 1
         self._order: re.Pattern[str] | None = None
         """The order of day and month, once a line has shown it."""
+        self._latest, self._set_back = -_HOUR, 0
 
     def read(self, line: bytes, known: bytes, message: re.Pattern[str]) -> LogLine | None:
         """The message that fits the pattern ``message`` and has the text ``known``; None if the line has none."""
@@ -86,7 +88,17 @@ class LogLines:
                 if match is None:
                     return None
             self._form, self._at = match.re, match.start()
-        return _ms(match)
+        time = _ms(match)
+        return time if time is None or match["zone"] else self._steady(time)
+
+    def _steady(self, time: int) -> int:
+        """A local time, plus the hours by which the clock has been set back since the first line (daylight saving)."""
+        time += self._set_back
+        if abs(self._latest - time - _HOUR) < _HOUR // 4:
+            self._set_back += _HOUR
+            time += _HOUR
+        self._latest = max(self._latest, time)
+        return time
 
     def _ordered(self, match: re.Match[str], head: str) -> re.Match[str] | None:
         """The match with the order of day and month; None as long as no line has shown the order."""

@@ -556,7 +556,8 @@ def _doubt(doubt: Doubt) -> str:
         whom = ", ".join(_few(names, _PARTITIONS, "more partitions"))
     else:
         whom = "any partition"
-    return f"{said}. Results for {whom} from {_position(doubt.position)} on are not reliable"
+    since = f" from {_position(doubt.position)} on" if doubt.position else ""
+    return f"{said}. Results for {whom}{since} are not reliable"
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
