@@ -81,6 +81,7 @@ def test_the_end_of_daylight_saving_within_a_file_moves_no_time(tmp_path: Path) 
     made.alter(leader=2, isr=(2,))
     made.leads(2, 10, 8)
     made.follows(0, 30)
+    made.now += HOUR // 2
     made.truncating(0, 2, 10)
     at = made.now
     made.still(2, "leader", 10)
