@@ -94,7 +94,7 @@ class LogLines:
     def _steady(self, time: int) -> int:
         """A local time, plus the hours by which the clock has been set back since the first line (daylight saving)."""
         time += self._set_back
-        if abs(self._latest - time - _HOUR) < _HOUR // 4:
+        if _HOUR // 4 < self._latest - time < _HOUR * 5 // 4:  # less than an hour if no line came for a while
             self._set_back += _HOUR
             time += _HOUR
         self._latest = max(self._latest, time)
