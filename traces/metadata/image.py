@@ -376,6 +376,8 @@ def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tup
     if replicas != before:
         expected = tuple(where.get(b) or default_directory(image.listed(b)) for b in replicas)
         return Placed(wrong=bool(old) and (after != expected or listed == old)), ()
+    if not after:  # no directory of the partition is known
+        return Placed(), ()
     moved = tuple(b for b, directory in zip(replicas, after, strict=True) if where.get(b) != directory)
     lost = [b for b in moved if not is_online(after[replicas.index(b)], image.listed(b) or ())]
     return Placed(moved, bool(old) and len(moved) != 1), tuple(lost)
