@@ -116,8 +116,35 @@ AFTER_UNCLEAN_ELECTION = Procedure(
     led_again,
 )
 
+AFTER_ONE_RETURNED = Procedure(
+    # Broker 2 has returned and is in the ISR. Broker 1 stays stopped until its log is copied.
+    _state(
+        {"isr": [0, 2], "leader": 0},
+        _broker("RUNNING", _EARLY, view=_leader_view(isr=[0, 2], active=[0, 2])),
+        _broker("STOPPED", _COMMITTED),
+        _broker("RUNNING", _EARLY, view=_leader_view(isr=[0, 2], active=[0, 2])),
+    ),
+    (),
+    led_again,
+    without=("start_broker",),
+)
+
+OFFLINE_AGAIN = Procedure(
+    # The leader that lacks record 3 is down, too. It returns first: broker 1 would truncate its log anyway.
+    _state(
+        {"isr": [0], "leader": None},
+        _broker("STOPPED", _EARLY),
+        _broker("STOPPED", _COMMITTED),
+        _broker("STOPPED", _EARLY),
+    ),
+    (_start(0), _start(2)),
+    led_again,
+)
+
 PROCEDURES = {
     "after_loss": AFTER_UNCLEAN_ELECTION,
+    "after_one_returned": AFTER_ONE_RETURNED,
+    "offline_again": OFFLINE_AGAIN,
     "elect_best_log": ELECT_BEST_LOG,
     "non_replica_in_elr": NON_REPLICA_IN_ELR,
     "start_best_log": START_BEST_LOG,

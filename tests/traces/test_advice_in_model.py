@@ -39,6 +39,13 @@ def test_an_advice_holds(name: str) -> None:
     assert LED in found.request.properties
 
 
+@pytest.mark.parametrize("moment", ["after-one-returned", "offline-again"])
+def test_an_advice_holds_at_a_later_moment(moment: str) -> None:
+    found = highwater.check(f"replication/advice-{moment}")
+    assert (found.verdict, found.complete) == ("holds", True)
+    assert "committed_records_survive" in found.request.properties
+
+
 def start(b: int, when: Any = None) -> ProcedureStep:
     return ProcedureStep("start_broker", {"b": b}, when)
 
@@ -70,6 +77,9 @@ WRONG: dict[str, tuple[str, list[ProcedureStep], dict[str, int], str]] = {
     ),
     "a replica that follows before it is copied": (
         "advice-after-unclean-election", [start(1)], {}, "committed_records_survive",
+    ),
+    "a replica that follows the leader that returned": (
+        "advice-offline-again", [start(0), start(1)], {}, "committed_records_survive",
     ),
     "the registration of the replica at once": (
         "controller/advice-shut-out",
