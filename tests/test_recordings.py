@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from highwater.checker.engines import cache
-from tests import conftest, kafka_release, recordings
+from tests import kafka_release, recordings
 
 ROOT = Path(__file__).parents[1]
 ASKED = {recordings.REQUIRED: "1"}
@@ -26,44 +25,6 @@ def test_missing_recordings_are_listed(tmp_path: Path) -> None:
     recordings.refuse_without({}, tmp_path)
     (tmp_path / recordings.FOLDERS[0] / "a recording").touch()
     recordings.refuse_without(ASKED, tmp_path)
-
-
-def test_a_run_without_them_fails(tmp_path: Path) -> None:
-    """In a tree without recordings, the test is skipped, or, with the variable set, the run is refused."""
-    tree = tmp_path / "tree" / "tests"
-    tree.mkdir(parents=True)
-    for name in ("__init__.py", "recordings.py"):
-        (tree / name).write_bytes((ROOT / "tests" / name).read_bytes())
-    (tree / "conftest.py").write_text(
-        "from tests import recordings\ndef pytest_configure(config):\n    recordings.refuse_without()\n"
-    )
-    (tree / "test_one.py").write_text(
-        "from tests import recordings\npytestmark = recordings.needs('peers')\ndef test(): pass\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", str(tree)]
-    for environment, status, said in (
-        ({}, 0, "shared/peers is not beside the repository"),
-        (ASKED, 4, f"{recordings.REQUIRED} is set, and these recordings are missing"),
-    ):
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
-        assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done
-
-
-def test_the_test_run_checks_for_recordings(
-    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr(recordings, "refuse_without", lambda: asked.append(True))
-    conftest.pytest_configure(pytestconfig)
-    assert asked == [True]
-
-
-def test_continuous_integration_requires_recordings_beside_the_clone() -> None:
-    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert f"if [ -d ../shared ]; then\n  export {recordings.REQUIRED}=1" in text
-    assert text.index(recordings.REQUIRED) < text.index("make test")
-    with pytest.raises(ValueError, match="is none of"):
-        recordings.folder("traces")
 
 
 @pytest.mark.parametrize("is_required", [False, True])

@@ -9,7 +9,7 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests import conftest
-from tests.slow import WHOLE, all_but, is_whole, largest, often, slow, without_reason
+from tests.slow import slow, without_reason
 
 
 def item(name: str, *marks: pytest.MarkDecorator) -> Any:
@@ -22,28 +22,6 @@ WRONG = [item("d", pytest.mark.slow), item("e", slow("")), item("f", slow("takes
 
 def test_marks_without_a_reason_are_found() -> None:
     assert without_reason(GOOD + WRONG) == ["d", "e", "f"]
-
-
-def test_a_run_with_one_is_refused(pytestconfig: pytest.Config) -> None:
-    with pytest.raises(pytest.UsageError, match="without a reason: d, e, f; see"):
-        conftest.pytest_collection_modifyitems(pytestconfig, GOOD + WRONG)
-
-
-def test_the_largest_tests_run_only_on_request() -> None:
-    marks = {mark.name: mark for mark in largest("a whole search of each")}
-    assert marks["skipif"].args == (not WHOLE,)
-    assert without_reason([item("one", marks["slow"])]) == []
-    assert often(5, 20) == (20 if WHOLE else 5)
-    assert (is_whole(""), is_whole("whole")) == (False, True)
-    with pytest.raises(pytest.UsageError, match="HIGHWATER_TESTS is 'all'"):
-        is_whole("all")
-
-
-def test_quick_parameters_must_be_among_the_names() -> None:
-    first, second = all_but({"one"}, ["one", "two"], "a whole search of each")
-    assert (first.marks, [m.name for m in second.marks]) == ((), ["slow"])
-    with pytest.raises(ValueError, match="no such parameter: three"):
-        all_but({"three"}, ["one", "two"], "a whole search of each")
 
 
 def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from docs.pages import galleries, kept
 from docs.pages.kept import Answers, Mode, NotKeptError
-from highwater.checker.report.counterexample import BrokenRunError
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.replication import control
@@ -46,14 +45,6 @@ def test_another_parameter_or_option_is_another_question() -> None:
         kept.search(model, replace(options, limit_states=10))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
-    """With several workers, the choice among equally short runs differs between searches."""
-    _, model, options = galleries.asked(NAME, PLACE)
-    with pytest.raises(ValueError, match="several workers"):
-        kept.search(model, replace(options, workers=workers))
-
-
 def test_a_changed_rule_of_the_model_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the AlterPartition response carries another leader epoch."""
     find = inspect.unwrap(galleries.find)
@@ -69,26 +60,11 @@ def test_a_changed_rule_of_the_model_is_detected(monkeypatch: pytest.MonkeyPatch
         find("stale-partition-epoch")
 
 
-def key_of_asked(answers: Answers) -> str:
-    """The key of ``asked()``, by a new search. Afterwards ``asked()`` searches again."""
+def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> None:
     answers.mode = Mode.AFRESH
     asked()
     (key,) = answers.new
     answers.new.clear()
-    return key
-
-
-def test_an_invalid_cached_run_is_refused(answers: Answers) -> None:
-    key, answers.mode = key_of_asked(answers), Mode.ONLY_KEPT
-    text, said = answers.kept[key]
-    name, initial, path = said["violations"][0]
-    answers.kept[key] = text, {**said, "violations": [[name, initial, path[::-1]]]}
-    with pytest.raises(BrokenRunError):
-        inspect.unwrap(galleries.find)(NAME, PLACE)
-
-
-def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> None:
-    key = key_of_asked(answers)
     text, said = answers.kept[key]
     assert asked().distinct_states == said["distinct_states"]
     assert answers.changed == []
@@ -99,12 +75,3 @@ def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> No
 def test_the_committed_file_is_written_again(answers: Answers) -> None:
     assert len(answers.kept) > 1
     assert answers.text() == kept.FILE.read_text(encoding="utf-8")
-
-
-def test_a_sample_repeats_the_same_searches_each_time() -> None:
-    """A missing result is always searched."""
-    sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
-    for _ in range(2):
-        said = [sampled.to(key, "what", lambda: "new") for key in (*sampled.kept, "11")]
-        assert said == ["new", "old", "old", "old", "new", "new"]
-    assert sampled.changed == ["what", "what"]

@@ -12,10 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.pages import galleries, kept, picture, site
-from docs.pages.kept import in_order
-from docs.pages.markdown import DOCS, link_numbers, template
+from docs.pages.markdown import DOCS, template
 from docs.pages.rule_tables import replication_rows, subjects
-from highwater.checker.base.problems import InternalError
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.docs.generated import generated
@@ -87,14 +85,6 @@ def test_the_committed_picture_is_the_run_of_the_readme() -> None:
     assert "href" not in text
 
 
-def test_parts_that_are_computed_side_by_side_come_in_their_order() -> None:
-    """Each part runs in its own process if there are several cores; its error is raised here."""
-    parts = [3, 1, 4, 15, 9, 2, 6]
-    assert in_order(parts, lambda part: [str(part)] * part) == [[str(part)] * part for part in parts]
-    with pytest.raises((ZeroDivisionError, InternalError), match="by zero"):
-        in_order([1, 0], lambda part: 1 // part)
-
-
 def test_the_table_of_replication_has_every_rule_of_the_profile_alone() -> None:
     assert {off[0] for off, _ in SUBJECTS if len(off) == 1} == Replication.profiles["kip_966"].rules
 
@@ -134,22 +124,6 @@ def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
     assert set(nav()) <= {*site.GENERATED, *site.hand_written()}
 
 
-def test_a_link_is_rewritten_for_its_place() -> None:
-    there = frozenset(["cli.md", "index.md", "contents.md", "rules.md", "language/rules.md"])
-    text = "[a](docs/cli.md#x) [b](docs/README.md) [`c`](model/rulebook.toml) [d](https://x.org) [e](#f)"
-    page = DOCS.parent / "README.md"
-    said = "[a](cli.md#x) [b](contents.md) `c` [d](https://x.org) [e](#f)"
-    assert site.relinked(text, page, "index.md", there) == said
-    page = DOCS / "language" / "rules.md"
-    assert (
-        site.relinked("[a](../cli.md) [b](../rules.md)", page, "language/rules.md", there)
-        == "[a](../cli.md) [b](../rules.md)"
-    )
-    assert link_numbers("966.1", "../rules.md") == "[966.1](../rules.md#966.1)"
-    with pytest.raises(ValueError, match=r"gone\.md leads to no page"):
-        site.relinked("[a](gone.md)", page, "language/rules.md", there)
-
-
 def loaded_from_elsewhere(folder: Path) -> list[str]:
     """The tags of a built site that load something from another host."""
     pages = (path.read_text(encoding="utf-8") for path in folder.rglob("*.html"))
@@ -169,8 +143,3 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere() -> None:
     assert done.returncode == 0, done.stderr
     assert kept.FILE.read_bytes() == before, "answers.json lacks answers: commit what make docs wrote"
     assert loaded_from_elsewhere(site.SITE) == []
-
-
-def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert site.main(["--check"]) == 2
-    assert capsys.readouterr().err.startswith("unknown option --check: ")

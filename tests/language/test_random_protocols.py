@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, example, given, note, reject, settings
 from hypothesis import strategies as st
-from hypothesis.errors import UnsatisfiedAssumption
 
 from highwater.model.language import (
-    Enum,
     LanguageError,
     Model,
-    Option,
-    SeqValue,
-    graph,
-    initial,
-    one_of,
-    when,
 )
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.state import Next
-from highwater.model.language.values import Value
 from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
@@ -60,6 +48,9 @@ def traced(make: Any) -> Any:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
 @example(seed=1966)  # an element past the end and outside its type
+@example(seed=56)  # `first`, and two writes that meet
+@example(seed=96)  # the branch that comes otherwise
+@example(seed=195)  # `in_`, the condition of a write, a choice
 def test_steps_and_invariants_agree_with_plain_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
@@ -110,6 +101,7 @@ def _step(stated: Stated, model: Model, interpreter: Interpreter, before: Any, w
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
+@example(seed=8)  # a free part, a condition, and a state that is not initial
 def test_initial_states_agree_with_plain_python(seed: int) -> None:
     try:
         begun = random_protocols.a_beginning(Random(seed))
@@ -129,6 +121,12 @@ def test_initial_states_agree_with_plain_python(seed: int) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
+@example(seed=195)  # `tail`, and a remainder
+@example(seed=473)  # `least_by`, and a product
+@example(seed=44)  # `filter`
+@example(seed=51)  # `drop`
+@example(seed=40)  # two sequences joined
+@example(seed=24)  # a quotient
 def test_functions_agree_with_plain_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
@@ -172,78 +170,3 @@ def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> Non
         state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
         for node, value in zip(nodes, evaluate(state), strict=True):
             assert node.low <= int(value) <= node.high, node
-
-
-# --- planted errors are detected ------------------------------------------------------------------------
-
-EVERY = initial._every
-PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "tail": (SeqValue, "tail", property(lambda q: q.truncate(q.length - 1))),
-    "drop": (SeqValue, "drop", lambda q, i: q.truncate(q.length - 1)),
-    "filter": (SeqValue, "filter", lambda q, condition: q),
-    "+": (SeqValue, "__add__", lambda a, b: b),
-    "in_": (Value, "in_", lambda a, *values: a == values[0]),
-    "first": (random_protocols, "first", lambda index, condition: Option(index).none()),
-    "least_by": (
-        random_protocols,
-        "least_by",
-        lambda index, key, among: random_protocols.__dict__["first"](index, among),
-    ),
-    "*": (graph, "mul", graph.add),
-    "//": (graph, "floordiv", graph.mod),
-    "%": (graph, "mod", graph.floordiv),
-    "an element of an array over an enumeration": (Enum, "_number", lambda e, plain: 0),
-    "the condition of a write": (random_protocols, "when", lambda condition: nullcontext()),
-    "two writes that meet": (Next, "_refuse_twice", lambda *_: None),
-    "what comes otherwise": (
-        random_protocols,
-        "otherwise",
-        lambda condition: nullcontext() if condition is True else when(condition),
-    ),
-    "a choice": (random_protocols, "one_of", lambda name, options: one_of(name, options[:1])),
-    "a free part": (initial, "_every", lambda type: EVERY(type)[:2]),
-    "a condition on initial states": (initial, "_condition", lambda protocol, inputs: graph.TRUE),
-    "whether a state is an initial one": (
-        initial.Start,
-        "has",
-        lambda start, state: state in {s for family in start.families for s in family.states()},
-    ),
-}
-
-
-KNOWN = {"first": 56, "least_by": 473, "tail": 195, "what comes otherwise": 96}
-"""Seeds that detect rarely detected errors; they are tried first, then all others."""
-
-
-def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
-    """True if one of these random protocols fails the tests above."""
-
-    def skip() -> None:
-        raise UnsatisfiedAssumption
-
-    for word in ("note", "event"):  # they need a running Hypothesis test
-        monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
-    monkeypatch.setattr(sys.modules[__name__], "reject", skip)
-    for seed in seeds:
-        for test in (
-            test_functions_agree_with_plain_python,
-            test_steps_and_invariants_agree_with_plain_python,
-            test_initial_states_agree_with_plain_python,
-        ):
-            try:
-                test.hypothesis.inner_test(seed=seed)  # type: ignore[attr-defined]
-            except UnsatisfiedAssumption:
-                continue
-            except (AssertionError, LanguageError, pytest.fail.Exception):
-                return True
-    return False
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_mistake_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(*PLANTED[name])
-    assert noticed(monkeypatch, (KNOWN.get(name, 0), *range(1500))), "it is wrong, and nothing shows it"
-
-
-def test_without_a_planted_mistake_all_seeds_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not noticed(monkeypatch, (*range(100), *KNOWN.values()))
