@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from highwater.checker.scenarios import catalogue, model_key, scenario_files
@@ -40,6 +43,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delitem(sys.modules, name)
     yield tmp_path / "kept"
     model_key._sources.cache_clear()
+
+
+def checked(*arguments: str) -> list[dict[str, Any]]:
+    """The results of ``highwater check`` without library versions, which depend on the loaded libraries."""
+    found = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
+    assert found.exit_code in (0, 1), found.output
+    results: list[dict[str, Any]] = json.loads(found.stdout)
+    for result in results:
+        del result["versions"]
+    return results
+
+
+def unmeasured(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The only result, without measurements."""
+    (result,) = results
+    return {
+        k: v for k, v in result.items() if k not in ("seconds", "preparation_seconds", "peak_memory_bytes")
+    }
 
 
 def request_of(name: str = SMALL, **settings: Any) -> Request:

@@ -37,10 +37,10 @@ def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
     assert request_key(request_of(**settings)) not in (None, request_key(request_of()))
 
 
-def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = request_key(request_of())
-    monkeypatch.setattr(model_key, "_source", lambda: b"another")
-    assert request_key(request_of()) not in (None, before)
+def test_another_library_has_another_digest(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Sources(copied).digest()
+    monkeypatch.setattr(model_key, "version", lambda library: "99")
+    assert Sources(copied).digest() != before
 
 
 def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import by_name, cache
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import machine, program
@@ -29,20 +27,9 @@ from highwater.model.language import Model
 from highwater.model.language import model as traced_model
 from tests import zoo
 from tests.conftest import BEGIN
-from tests.native.conftest import SMALL, request_of
+from tests.native.conftest import SMALL, checked, request_of, unmeasured
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def checked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """The result of ``highwater check`` without measurements."""
-    file = tmp_path / "result.json"
-    found = CliRunner().invoke(cli, ["check", *arguments, "--workers", "1", "--json", str(file), "--quiet"])
-    assert found.exit_code in (0, 1), found.output
-    (result,) = json.loads(file.read_text())
-    for measured in ("seconds", "preparation_seconds", "peak_memory_bytes"):
-        del result[measured]
-    return dict(result)
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -74,14 +61,14 @@ def test_a_cached_value_of_another_form_is_ignored(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("off", ["nothing", "the option", "the variable", "names"])
-def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str) -> None:
+def test_nothing_is_kept_where_that_is_off(monkeypatch: pytest.MonkeyPatch, off: str) -> None:
     calls: list[object] = []
     monkeypatch.setattr(cache, "_key", lambda *key: calls.append(key) or b"k" * 32)
     if off == "the variable":
         monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
     if off == "names":
         monkeypatch.setattr(model_key, "named", False)
-    checked(tmp_path, SMALL, *["--no-cache"] * (off == "the option"))
+    checked(SMALL, *["--no-cache"] * (off == "the option"))
     assert bool(calls) == (off == "nothing")
 
 
@@ -120,12 +107,12 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     ids=str,
 )
 def test_a_second_time_the_result_is_the_same_and_nothing_is_compiled(
-    tmp_path: Path, work: Counter[str], arguments: list[str]
+    work: Counter[str], arguments: list[str]
 ) -> None:
-    first = checked(tmp_path, *arguments)
+    first = unmeasured(checked(*arguments))
     assert {"traced", "written", "compiled"} == set(work)
     work.clear()
-    assert checked(tmp_path, *arguments) == first
+    assert unmeasured(checked(*arguments)) == first
     assert set(work) == {"traced"}
 
 
@@ -135,13 +122,13 @@ def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[s
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected
     file.write_text(text.replace(expected[0], ""))
-    first = checked(tmp_path, str(file))
+    first = unmeasured(checked(str(file)))
     assert {w["name"] for w in first["warnings"]} == set(json.loads(expected[1]))
     work.clear()
-    assert checked(tmp_path, str(file)) == first
+    assert unmeasured(checked(str(file))) == first
     assert not work["written"]
     file.write_text(text)
-    assert checked(tmp_path, str(file)) == {**first, "warnings": []}
+    assert unmeasured(checked(str(file))) == {**first, "warnings": []}
 
 
 def test_only_an_explored_request_gives_its_model_a_key() -> None:

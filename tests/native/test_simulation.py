@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from highwater.checker.engines.native import simulate
-from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK, SimulationOptions
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
@@ -22,14 +21,6 @@ def test_walks_do_not_depend_on_the_number_of_workers() -> None:
         assert getattr(one, part) == getattr(three, part), part
     assert one.actions != other.actions
     assert one.generated_states == one.walks + sum(one.actions.values())
-
-
-def test_a_defect_is_found_and_the_run_is_real() -> None:
-    model = models.scenario_model("truncation/truncate-to-hwm")
-    found = simulate(model, SimulationOptions(walks=100_000, depth=60, seed=1))
-    assert found.stopped_by == "violation"
-    assert found.violations
-    counterexample.follow_all(model, found.violations)
 
 
 def test_every_walk_of_counters_is_as_long_as_it_must_be() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -113,18 +113,24 @@ def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) ->
     store.close()
 
 
+def each_flip(file: DataFile, size: int) -> Iterator[None]:
+    """Flip 40 of the first ``size`` bits of a file, one at a time."""
+    descriptor = file._file.fileno()
+    for bit in Random(1).sample(range(size), 40):
+        (honest,) = os.pread(descriptor, 1, bit // 8)
+        os.pwrite(descriptor, bytes([honest ^ 1 << bit % 8]), bit // 8)
+        yield
+        os.pwrite(descriptor, bytes([honest]), bit // 8)
+
+
 def test_a_bit_that_flips_in_the_file_is_found() -> None:
     store = Store(0, None)
     kept = store.put(np.arange(1000, dtype=np.uint64))
     assert store._source is not None
-    descriptor = store._source._file.fileno()
-    for bit in Random(1).sample(range(8 * 8000), 40):
-        (honest,) = os.pread(descriptor, 1, bit // 8)
-        os.pwrite(descriptor, bytes([honest ^ 1 << bit % 8]), bit // 8)
+    for _ in each_flip(store._source, 8 * 8000):
         for ask in (lambda: store.get(kept), lambda: store.item(kept, 3)):
             with pytest.raises(OSError, match="not as it was written"):
                 ask()
-        os.pwrite(descriptor, bytes([honest]), bit // 8)
     assert store.get(kept).tolist() == [*range(1000)]
     store.close()
 
@@ -167,14 +173,9 @@ def test_a_bit_that_flips_in_a_run_is_found() -> None:
     values = np.unique(np.random.default_rng(1).integers(1, 1 << 63, 5000, dtype=np.uint64))
     file = DataFile.unnamed(None)
     run = runs.written_run(file, [values])
-    blocks = 8 * (file.size - run.index.nbytes)
-    descriptor = file._file.fileno()
-    for bit in Random(2).sample(range(blocks), 40):
-        (honest,) = os.pread(descriptor, 1, bit // 8)
-        os.pwrite(descriptor, bytes([honest ^ 1 << bit % 8]), bit // 8)
+    for _ in each_flip(file, 8 * (file.size - run.index.nbytes)):
         with pytest.raises(OSError, match="not as it was written"):
             list(run.unpacked(0, run.blocks, runs.Room()))
-        os.pwrite(descriptor, bytes([honest]), bit // 8)
     assert np.concatenate(list(run.unpacked(0, run.blocks, runs.Room()))).tolist() == values.tolist()
     run.close()
 
