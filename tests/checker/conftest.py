@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from highwater.checker.base.processes import Pool
-from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import comparison
 from highwater.checker.comparing.mutation import run as mutation
 
@@ -68,21 +63,6 @@ class Counter(Protocol):
 '''
 
 
-@dataclass(frozen=True)
-class Run:
-    """The exit status and output of one run of the command."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def results(self) -> Any:
-        return json.loads(self.out)
-
-
-Command = Callable[..., Run]
-"""What the fixture ``highwater`` gives."""
 Write = Callable[..., Path]
 """What the fixture ``counter`` gives."""
 ROOT = Path(__file__).parents[2]
@@ -100,19 +80,6 @@ def _in_forks() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-
-
-@pytest.fixture
-def highwater() -> Command:
-    """Run the command in this process. An exception other than SystemExit fails the test."""
-
-    def run(*arguments: object) -> Run:
-        result = CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Run(result.exit_code, result.stdout, result.stderr)
-
-    return run
 
 
 @pytest.fixture

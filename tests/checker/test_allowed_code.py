@@ -14,7 +14,8 @@ from werkzeug.serving import BaseWSGIServer
 import highwater as api
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import user_code
-from tests.checker.conftest import COUNTER, ROOT, Command, Run
+from tests.checker.conftest import COUNTER, ROOT
+from tests.command import Run, highwater
 
 MARKING = "from pathlib import Path\nPath({mark!r}).touch()\n"
 COMMANDS = {
@@ -76,9 +77,7 @@ def refused(run: Run, *parts: str) -> None:
         assert part in run.err
 
 
-def test_a_protocol_elsewhere_is_not_executed(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path
-) -> None:
+def test_a_protocol_elsewhere_is_not_executed(place: Path, elsewhere: Path, mark: Path) -> None:
     relative = ("../elsewhere/counter.py", "folder/../elsewhere/counter.py")
     for way in (*relative, elsewhere, "link.py", "folder/counter.py"):
         refused(highwater("check", scenario(place, way)), "counter.toml:1: protocol: ")
@@ -86,9 +85,7 @@ def test_a_protocol_elsewhere_is_not_executed(
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_no_command_executes_it(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
-) -> None:
+def test_no_command_executes_it(place: Path, elsewhere: Path, mark: Path, command: list[str]) -> None:
     scenario(place, "../elsewhere/counter.py")
     run = highwater(*command, "counter.toml")
     assert (run.status == 2 and "is outside of the folder" in run.err) or command[0] == "gate", run
@@ -100,7 +97,7 @@ def test_no_command_executes_it(
     "command", [COMMANDS[name] for name in ("check", "diff", "mutate", "show", "gate")], ids=lambda c: c[0]
 )
 def test_the_option_allow_code_allows_a_folder(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
+    place: Path, elsewhere: Path, mark: Path, command: list[str]
 ) -> None:
     scenario(place, "../elsewhere/counter.py")
     run = highwater(*command, "counter.toml", "--allow-code", "../elsewhere")
@@ -140,7 +137,7 @@ def test_allowing_adds_folders_and_restores_the_environment(
     assert os.environ[user_code.VARIABLE] == "/before"
 
 
-def test_a_protocol_below_the_scenario_s_folder_is_executed(highwater: Command, place: Path) -> None:
+def test_a_protocol_below_the_scenario_s_folder_is_executed(place: Path) -> None:
     (place / "protocols").mkdir()
     (place / "protocols" / "counter.py").write_text(COUNTER)
     whole = place / "protocols" / "counter.py"
@@ -148,9 +145,7 @@ def test_a_protocol_below_the_scenario_s_folder_is_executed(highwater: Command, 
         assert highwater("check", scenario(place, way), "--engine", "interpreter", "--quiet").status == 0
 
 
-def test_a_linked_scenario_belongs_to_the_link_s_folder(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path
-) -> None:
+def test_a_linked_scenario_belongs_to_the_link_s_folder(place: Path, elsewhere: Path, mark: Path) -> None:
     scenario(elsewhere.parent, "counter.py")
     (place / "link.toml").symlink_to(elsewhere.with_suffix(".toml"))
     (place / "counter.py").symlink_to(elsewhere)
@@ -158,9 +153,7 @@ def test_a_linked_scenario_belongs_to_the_link_s_folder(
     assert not mark.exists()
 
 
-def test_imports_from_another_folder_are_refused(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path
-) -> None:
+def test_imports_from_another_folder_are_refused(place: Path, elsewhere: Path, mark: Path) -> None:
     elsewhere.write_text(MARKING.format(mark=str(mark)))
     (place / "counter.py").write_text("import link\n" + COUNTER)
     path = scenario(place, "counter.py")
@@ -172,7 +165,7 @@ def test_imports_from_another_folder_are_refused(
 
 
 def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path
+    place: Path, elsewhere: Path, mark: Path
 ) -> None:
     """A scenario outside of the baseline's folder would have its protocol executed."""
     scenario(elsewhere.parent, "counter.py")
@@ -202,7 +195,7 @@ def trace(path: Path, protocol: object) -> Path:
 
 @pytest.mark.parametrize("command", [["replay"], ["explore", "--no-open", "--trace"]], ids=lambda c: c[0])
 def test_a_trace_names_protocols_that_are_known_and_no_file(
-    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
+    place: Path, elsewhere: Path, mark: Path, command: list[str]
 ) -> None:
     beside = place / "counter.py"
     beside.write_text(elsewhere.read_text())

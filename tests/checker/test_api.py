@@ -14,8 +14,9 @@ import pytest
 import highwater as package
 from highwater.checker.base.problems import Status
 from highwater.model import language, truncation
-from tests.checker.conftest import ROOT, Command
+from tests.checker.conftest import ROOT
 from tests.checker.schema import result_problems
+from tests.command import highwater
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
@@ -69,7 +70,7 @@ def test_all_errors_have_one_base() -> None:
         package.check("truncation/kip-101", engine="interpreter", symmetry=True)
 
 
-def test_a_result_equals_the_command_s_json(highwater: Command) -> None:
+def test_a_result_equals_the_command_s_json() -> None:
     ran = highwater("check", "truncation/kip-279", "--set", "max_records=1", "--workers=1", "--json", "-")
     asked = package.check("truncation/kip-279", parameters={"max_records": 1}, workers=1)
     timed = {"seconds", "preparation_seconds", "peak_memory_bytes"}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.checker.conftest import COUNTER, Command, Write
+from tests.checker.conftest import COUNTER, Write
+from tests.command import highwater
 
 
 def line_of(text: str) -> str:
@@ -120,7 +121,7 @@ def refused(run: Any, parts: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD_FILES.values(), ids=BAD_FILES)
-def test_scenario_files(highwater: Command, counter: Write, text: str, parts: Any) -> None:
+def test_scenario_files(counter: Write, text: str, parts: Any) -> None:
     path = counter(text)
     if "'rund'" in parts:
         path.write_text("protocol = 'counter.py'\nprofile = 'rund'\n")
@@ -134,29 +135,27 @@ WRONG = [*BAD_PROTOCOLS, *((COUNTER.replace(old, new), *parts) for old, new, *pa
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: row[-1])
-def test_protocol_files(highwater: Command, counter: Write, row: tuple[str, ...]) -> None:
+def test_protocol_files(counter: Write, row: tuple[str, ...]) -> None:
     text, *parts = row
     run = highwater("check", counter("", protocol=text), "--profile", "round")
     refused(run, parts)
 
 
-def test_a_protocol_file_is_named_as_it_was_given(
-    highwater: Command, counter: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_protocol_file_is_named_as_it_was_given(counter: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the file as the command line does, from its own folder too."""
     path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
     monkeypatch.chdir(path.parent)
     refused(highwater("check", path.name), ["highwater: counter.py:8: NameError"])
 
 
-def test_a_long_error_is_shortened(highwater: Command, counter: Write) -> None:
+def test_a_long_error_is_shortened(counter: Write) -> None:
     run = highwater("check", counter(f"{'x' * 9_000} = 1\n"))
     refused(run, ["counter.toml:3: xxx"])
     assert len(run.err) < 4100
 
 
 @pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.items(), ids=BAD_REQUESTS)
-def test_requests(highwater: Command, arguments: str, parts: Any) -> None:
+def test_requests(arguments: str, parts: Any) -> None:
     refused(highwater(*arguments.split()), parts)
 
 
@@ -169,13 +168,13 @@ def test_requests(highwater: Command, arguments: str, parts: Any) -> None:
     ],
     ids=lambda request_: f"{request_[0]} {request_[-1]}",
 )
-def test_a_file_that_turns_out_not_to_be_writable(highwater: Command, tmp_path: Path, request_: Any) -> None:
+def test_a_file_that_turns_out_not_to_be_writable(tmp_path: Path, request_: Any) -> None:
     run = highwater(*(part.format(tmp_path) for part in request_), "/dev/full")
     assert run.status == 2
     assert run.err.endswith(f"highwater: {request_[-1]} /dev/full: No space left on device\n")
 
 
-def test_a_baseline_below_a_file(highwater: Command, tmp_path: Path) -> None:
+def test_a_baseline_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = highwater(
         "gate", "--update", "truncation/truncate-to-hwm", "--baseline", tmp_path / "file" / "gate.toml"
@@ -184,19 +183,17 @@ def test_a_baseline_below_a_file(highwater: Command, tmp_path: Path) -> None:
     assert run.err.endswith(f"{tmp_path / 'file'}: File exists\n")
 
 
-def test_bytes_that_are_no_text(highwater: Command, tmp_path: Path) -> None:
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "bytes.toml"
     path.write_bytes(b"title = '\xff\xfe'\n")
     refused(highwater("check", path), [f"{path}: not a text in UTF-8"])
 
 
-def test_a_bad_scenario_among_good_ones_stops_all(highwater: Command, counter: Write) -> None:
+def test_a_bad_scenario_among_good_ones_stops_all(counter: Write) -> None:
     refused(highwater("check", "truncation/kip-320", counter("x = 1\n")), ["counter.toml:3:"])
 
 
-def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(
-    highwater: Command, counter: Write
-) -> None:
+def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(counter: Write) -> None:
     good = counter(name="good.toml")
     bad = counter("[parameters]\ntop = 9\nsize = 3\n", name="bad.toml")
     run = highwater("check", good, bad, "--json", "-")

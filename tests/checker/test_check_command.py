@@ -8,7 +8,8 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import scenario_files
-from tests.checker.conftest import Command, Write
+from tests.checker.conftest import Write
+from tests.command import highwater
 
 each_engine = pytest.mark.parametrize("engine", ["native", "interpreter"])
 HOLDS = "[expect]\nviolated = ['below_seven']\n"
@@ -32,20 +33,20 @@ class TestStatus:
         ],
     )
     def test_the_status_follows_from_the_expectations(
-        self, highwater: Command, counter: Write, text: str, options: Any, status: int, said: str
+        self, counter: Write, text: str, options: Any, status: int, said: str
     ) -> None:
         run = highwater("check", counter(text), "--engine", "interpreter", *options)
         assert (run.status, run.err) == (status, "")
         assert said in run.out
 
-    def test_the_worst_of_several_counts(self, highwater: Command, counter: Write) -> None:
+    def test_the_worst_of_several_counts(self, counter: Write) -> None:
         good, bad = counter(name="good.toml"), counter("[parameters]\ntop = 7\n", name="bad.toml")
         run = highwater("check", good, bad, good, "--engine", "interpreter", "--json", "-")
         assert run.status == 1
         assert [r["verdict"] for r in run.results] == ["holds", "violated", "holds"]
 
     @each_engine
-    def test_deadlock(self, highwater: Command, counter: Write, engine: str) -> None:
+    def test_deadlock(self, counter: Write, engine: str) -> None:
         assert highwater("check", counter(), "--engine", engine, "--no-deadlock").status == 0
         for ask in (("--deadlock",), ("--property", "deadlock")):
             run = highwater("check", counter(), "--engine", engine, *ask, "--json", "-")
@@ -55,7 +56,7 @@ class TestStatus:
             assert violation["state"] == {"count": 5}
 
     @each_engine
-    def test_type_that_is_left(self, highwater: Command, counter: Write, engine: str) -> None:
+    def test_type_that_is_left(self, counter: Write, engine: str) -> None:
         run = highwater("check", counter("[parameters]\ntop = 9\nsize = 4\n"), "--engine", engine)
         assert run.status == 2
         assert run.err.count("\n") == 1
@@ -69,14 +70,14 @@ class TestOverrides:
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
     )
-    def test_an_expected_violation_counts(self, highwater: Command, counter: Write, option: str) -> None:
+    def test_an_expected_violation_counts(self, counter: Write, option: str) -> None:
         path = counter(VIOLATED)
         run = highwater("check", path, *option, "--engine", "interpreter", "--json", "-")
         assert run.status == 1
         assert run.results[0]["promised"] is None
         assert run.results[0]["broken"] == ["below_seven is violated"]
 
-    def test_options_reach_the_model(self, highwater: Command, counter: Write) -> None:
+    def test_options_reach_the_model(self, counter: Write) -> None:
         options = ("--profile", "round", "--rule", "skips=on", "--set", "top=6", "--set", "top=4")
         run = highwater("check", counter(), *options, "--engine", "interpreter", "--json", "-")
         (result,) = run.results
@@ -87,12 +88,12 @@ class TestOverrides:
         assert result["actions"]["skip"] > 0
         assert result["depth"] == 3
 
-    def test_the_file_s_rules_stay_over_another_profile(self, highwater: Command, counter: Write) -> None:
+    def test_the_file_s_rules_stay_over_another_profile(self, counter: Write) -> None:
         path = counter("[rules]\nwraps = false\n")
         run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
         assert run.results[0]["rules"]["wraps"] is False
 
-    def test_symmetry_reports_counts_that_are_not_compared(self, highwater: Command) -> None:
+    def test_symmetry_reports_counts_that_are_not_compared(self) -> None:
         said = "  not compared: distinct_states and depth, expected of a search without symmetry"
         run = highwater("check", "truncation/kip-320", "--symmetry")
         assert (run.status, said in run.out) == (0, True)
@@ -102,7 +103,7 @@ class TestOverrides:
 
 
 class TestReport:
-    def test_quiet_is_the_table_only(self, highwater: Command, counter: Write) -> None:
+    def test_quiet_is_the_table_only(self, counter: Write) -> None:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--quiet")
         head, row, _, wrong, total = run.out.strip().splitlines()
         assert head.split()[:2] == ["scenario", "verdict"]
@@ -110,33 +111,31 @@ class TestReport:
         assert wrong.endswith("below_seven is violated, but expected to hold")
         assert total.startswith("1 scenario not as expected: ")
 
-    def test_verbose_has_every_state(self, highwater: Command, counter: Write) -> None:
+    def test_verbose_has_every_state(self, counter: Write) -> None:
         run = highwater("check", counter(VIOLATED), "--verbose", "--engine", "interpreter")
         assert run.out.count("          count  ") == 8
 
-    def test_actions_never_taken_and_premises_never_met(self, highwater: Command, counter: Write) -> None:
+    def test_actions_never_taken_and_premises_never_met(self, counter: Write) -> None:
         path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
         run = highwater("check", path, "--engine", "interpreter")
         assert "impossible with these parameters: skip" in run.out
         assert "vacuous (premise never holds): even_is_small" in run.out
 
-    def test_pruned_steps_are_reported(self, highwater: Command) -> None:
+    def test_pruned_steps_are_reported(self) -> None:
         run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
         assert "pruned at a bound: 104 steps at writes" in run.out
 
-    def test_the_collision_probability_is_reported_if_there_is_one(
-        self, highwater: Command, counter: Write
-    ) -> None:
+    def test_the_collision_probability_is_reported_if_there_is_one(self, counter: Write) -> None:
         assert "fingerprint collision probability" in highwater("check", counter()).out
         assert "collision probability" not in highwater("check", counter(), "--engine", "interpreter").out
 
-    def test_a_counterexample_of_several_properties_is_printed_once(self, highwater: Command) -> None:
+    def test_a_counterexample_of_several_properties_is_printed_once(self) -> None:
         run = highwater("check", "truncation/truncate-to-hwm", "--set", "max_leader_epoch=1", "--workers", 1)
         assert run.status == 1
         assert run.out.count("The state that violates") == 1
         assert "is violated by the same run as" in run.out
 
-    def test_no_property(self, highwater: Command, counter: Write) -> None:
+    def test_no_property(self, counter: Write) -> None:
         text = "from highwater.model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
         text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
         run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))

@@ -9,7 +9,7 @@ import pytest
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.catalogue import load
 from highwater.checker.scenarios.request import Overrides, Request
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 CLERK = '''
 from highwater.language import *
@@ -71,14 +71,14 @@ def changed(clerk: Path, before: str, after: str) -> Path:
     return clerk
 
 
-def test_a_file_alone_is_checked_with_its_liveness(highwater: Command, clerk: Path) -> None:
+def test_a_file_alone_is_checked_with_its_liveness(clerk: Path) -> None:
     done = highwater("check", str(clerk), "--rule", "in_turn=off")
     assert done.status == 1
     assert "is_served" in done.out
     assert "checked: 1 invariant, 1 liveness property" in (done.out + done.err)
 
 
-def test_it_holds_where_the_clerk_goes_round(highwater: Command, clerk: Path) -> None:
+def test_it_holds_where_the_clerk_goes_round(clerk: Path) -> None:
     result = highwater("check", str(clerk), "--rule", "in_turn=on", "--json", "-")
     assert result.status == 0, result.err
     (scenario,) = result.results
@@ -97,9 +97,7 @@ def test_it_holds_where_the_clerk_goes_round(highwater: Command, clerk: Path) ->
         (("--property", "another_is_next"), "not named by --property"),
     ],
 )
-def test_unchecked_properties_are_reported(
-    highwater: Command, clerk: Path, more: tuple[str, ...], why: str
-) -> None:
+def test_unchecked_properties_are_reported(clerk: Path, more: tuple[str, ...], why: str) -> None:
     done = highwater("check", str(clerk), *more)
     assert f"checked: 1 invariant; not checked: liveness property is_served ({why})" in " ".join(
         (done.out + done.err).split()
@@ -108,13 +106,13 @@ def test_unchecked_properties_are_reported(
     assert scenario["not_checked"] == [{"property": "is_served", "kind": "liveness", "why": why}]
 
 
-def test_walks_and_proofs_say_that_they_leave_liveness_out(highwater: Command, clerk: Path) -> None:
+def test_walks_and_proofs_say_that_they_leave_liveness_out(clerk: Path) -> None:
     for command in (("simulate", "--walks", "5"), ("prove",), ("prove", "--induction")):
         said = " ".join(highwater(*command[:1], str(clerk), *command[1:]).out.split())
         assert "not checked: liveness property is_served" in said, command
 
 
-def test_properties_left_out_by_the_scenario_are_reported(highwater: Command, clerk: Path) -> None:
+def test_properties_left_out_by_the_scenario_are_reported(clerk: Path) -> None:
     scenario = clerk.with_name("clerk.toml")
     scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n', encoding="utf-8")
     for command in ("check", "show"):
@@ -134,9 +132,7 @@ def test_properties_left_out_by_the_scenario_are_reported(highwater: Command, cl
         ('self.on("in_turn")', "False", "no code consults the rule 'in_turn'"),
     ],
 )
-def test_a_name_that_means_nothing_is_an_error(
-    highwater: Command, clerk: Path, before: str, after: str, said: str
-) -> None:
+def test_a_name_that_means_nothing_is_an_error(clerk: Path, before: str, after: str, said: str) -> None:
     done = highwater("check", str(changed(clerk, before, after)))
     assert done.status == 2
     line = " ".join((done.out + done.err).split())
@@ -145,12 +141,12 @@ def test_a_name_that_means_nothing_is_an_error(
     assert ("did you mean 'serve'?" in line) == ("weak" in before)
 
 
-def test_an_attribute_with_another_name_is_ignored(highwater: Command, clerk: Path) -> None:
+def test_an_attribute_with_another_name_is_ignored(clerk: Path) -> None:
     changed(clerk, "    liveness =", "    lives = (is_served,)\n    rulers = ('a', 'b')\n    liveness =")
     assert highwater("check", str(clerk), "--rule", "in_turn=on").status == 0
 
 
-def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Command, clerk: Path) -> None:
+def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(clerk: Path) -> None:
     for place in ('@invariant("C1"', '@action(c="client"'):
         text = CLERK.replace('self.on("in_turn")', "False").replace(place, f'{place}, rule="in_turn"', 1)
         clerk.write_text(text, encoding="utf-8")
@@ -158,14 +154,14 @@ def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Co
         assert done.status == 0, done.out + done.err
 
 
-def test_a_rule_that_is_consulted_under_another_alone_is_consulted(highwater: Command, clerk: Path) -> None:
+def test_a_rule_that_is_consulted_under_another_alone_is_consulted(clerk: Path) -> None:
     text = CLERK.replace('goes round.")}', 'goes round."), "other": Rule("C4", "Nobody is ahead.")}')
     text = text.replace('if self.on("in_turn")', 'if self.on("in_turn") or self.on("other")')
     clerk.write_text(text, encoding="utf-8")
     assert highwater("check", str(clerk)).status == 0
 
 
-def test_with_symmetry_skipped_liveness_is_reported(highwater: Command) -> None:
+def test_with_symmetry_skipped_liveness_is_reported() -> None:
     done = highwater("check", "docs/examples/tla/simple_allocator.py", "--symmetry")
     assert done.status == 0, done.err
     assert "(fairness tells steps apart" in " ".join(done.out.split()).partition("not checked: ")[2]

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from highwater.checker.base.problems import Status
-from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
+from tests.command import highwater
 
 SCENARIO = "truncation/kip-101"
 
@@ -28,11 +27,6 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], lis
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     return lambda: [json.loads(path.read_text()) for path in place.glob("highwater-report-*.json")]
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    found = CliRunner().invoke(cli, arguments, prog_name="highwater")
-    return found.exit_code, found.stdout, found.stderr
 
 
 def engine_that(monkeypatch: pytest.MonkeyPatch, change: Callable[[SearchResult], None]) -> None:
@@ -61,13 +55,12 @@ def test_a_run_that_the_interpreter_cannot_take(
     change: Callable[[SearchResult], None], monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
 ) -> None:
     engine_that(monkeypatch, change)
-    status, said, wrong = run("check", SCENARIO, "--quiet")
-    assert status == Status.INTERNAL
-    assert status == 70
-    assert "violated" not in said
-    assert wrong.count("\n") == 1
-    assert wrong.startswith("highwater: internal error: the run")
-    assert "not of the protocol: please send " in wrong
+    run = highwater("check", SCENARIO, "--quiet")
+    assert Status(run.status) is Status.INTERNAL
+    assert "violated" not in run.out
+    assert run.err.count("\n") == 1
+    assert run.err.startswith("highwater: internal error: the run")
+    assert "not of the protocol: please send " in run.err
     (report,) = reports()
     assert report["property"] == "strong_isr"
     assert report["protocol"] == "truncation"
@@ -80,9 +73,9 @@ def test_a_run_that_the_interpreter_cannot_take(
 def test_no_report_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     engine_that(monkeypatch, one_step_less)
-    status, _, wrong = run("check", SCENARIO, "--quiet")
-    assert (status, wrong.count("\n")) == (70, 1)
-    assert "cannot write a report" in wrong
+    run = highwater("check", SCENARIO, "--quiet")
+    assert (run.status, run.err.count("\n")) == (70, 1)
+    assert "cannot write a report" in run.err
 
 
 @pytest.mark.parametrize(
@@ -119,7 +112,7 @@ def test_an_error_is_one_line(
         raise wrong
 
     engine_that(monkeypatch, fails)
-    found, _, said = run("check", SCENARIO, "--quiet")
-    assert (found, said.count("\n")) == (status, 1)
-    assert said.startswith(f"highwater: {message}")
+    run = highwater("check", SCENARIO, "--quiet")
+    assert (run.status, run.err.count("\n")) == (status, 1)
+    assert run.err.startswith(f"highwater: {message}")
     assert len(reports()) == (status == 70)

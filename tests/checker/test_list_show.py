@@ -9,7 +9,7 @@ import pytest
 
 from highwater.checker.base import text as terminal
 from highwater.checker.scenarios import listing
-from tests.checker.conftest import Command
+from tests.command import highwater
 from tests.slow import slow
 
 
@@ -17,7 +17,7 @@ from tests.slow import slow
     "every", [31, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 31"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
-def test_every_listed_name_can_be_shown(highwater: Command, kind: str, every: Any) -> None:
+def test_every_listed_name_can_be_shown(kind: str, every: Any) -> None:
     entries = highwater("list", "--kind", kind, "--json", "-").results
     assert entries
     text = highwater("list", "--kind", kind).out
@@ -31,12 +31,12 @@ def test_every_listed_name_can_be_shown(highwater: Command, kind: str, every: An
             assert entry["name"] in [s["name"] for s in shown]
 
 
-def test_standard_scenarios_are_marked(highwater: Command) -> None:
+def test_standard_scenarios_are_marked() -> None:
     lines = highwater("list").out.splitlines()
     assert any(line.startswith("* kip-320 ") and "KIP-320" in line for line in lines)
 
 
-def test_a_scenario(highwater: Command) -> None:
+def test_a_scenario() -> None:
     out = highwater("show", "truncation/kip-320").out
     assert "expected: every property holds, 39,619 states, 22 levels" in out
     assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
@@ -45,7 +45,7 @@ def test_a_scenario(highwater: Command) -> None:
     assert re.search(r"strong_isr +For each replica that believes it leads", out)
 
 
-def test_an_action_with_its_guards(highwater: Command) -> None:
+def test_an_action_with_its_guards() -> None:
     (entry,) = highwater("show", "follower_fetch", "--json", "-").results
     guards = {g["name"]: g["profiles"] for g in entry["guards"]}
     assert guards["both are in the same leader epoch"] == ["kip_320"]
@@ -58,12 +58,12 @@ def test_an_action_with_its_guards(highwater: Command) -> None:
     ]
 
 
-def test_a_rule_and_where_it_is_on(highwater: Command) -> None:
+def test_a_rule_and_where_it_is_on() -> None:
     (entry,) = highwater("show", "matching_tail", "--json", "-").results
     assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
 
 
-def test_nothing_is_wider_than_the_terminal(highwater: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are folded at the terminal's width; without a terminal they are not."""
     for name in ("partitions_with_active_isr_members_are_led", "replication/small-letter"):
         whole = highwater("show", name).out.splitlines()
@@ -76,13 +76,13 @@ def test_nothing_is_wider_than_the_terminal(highwater: Command, monkeypatch: pyt
         assert folded.count("") == whole.count("") > 0
 
 
-def test_a_name_with_its_protocol(highwater: Command) -> None:
+def test_a_name_with_its_protocol() -> None:
     (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
     assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
     assert highwater("show", "elsewhere:strong_isr").status == 2
 
 
-def test_a_part_of_a_name_and_a_pattern_choose(highwater: Command) -> None:
+def test_a_part_of_a_name_and_a_pattern_choose() -> None:
     def named(*arguments: Any) -> Any:
         return [entry["name"] for entry in highwater("list", *arguments, "--json", "-").results]
 

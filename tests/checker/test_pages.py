@@ -11,7 +11,8 @@ import pytest
 
 from highwater.checker.cli import cli
 from highwater.checker.scenarios import scenario_files
-from tests.checker.conftest import ROOT, Command
+from tests.checker.conftest import ROOT
+from tests.command import highwater
 
 README = (ROOT / "README.md").read_text()
 CLI = (ROOT / "docs" / "cli.md").read_text()
@@ -29,7 +30,7 @@ def plain(line: str) -> Any:
 
 
 @pytest.mark.parametrize("block", blocks(README, "console"), ids=lambda b: b.split("\n")[0])
-def test_outputs(highwater: Command, block: Any) -> None:
+def test_outputs(block: Any) -> None:
     command, *shown = block.splitlines()
     arguments = shlex.split(command.removeprefix("$ "))
     arguments = ["check"] if arguments == ["make", "check"] else arguments[1:]
@@ -53,7 +54,7 @@ def test_every_key_of_a_scenario_is_documented() -> None:
     assert sorted(documented) == sorted(scenario_files.ScenarioTable.__struct_fields__)
 
 
-def test_every_option_and_command_is_documented(highwater: Command) -> None:
+def test_every_option_and_command_is_documented() -> None:
     with cli.make_context("highwater", ["list"], resilient_parsing=True) as context:
         for name in ("check", "simulate"):
             command = cli.get_command(context, name)

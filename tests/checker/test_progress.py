@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from highwater.checker.cli import cli
 from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios.search import Progress
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 At = Callable[..., str]
 
@@ -62,7 +62,7 @@ def test_a_terminal_has_a_live_line_that_is_removed(
     )
 
 
-def test_quiet_prints_no_progress(highwater: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_prints_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highwater.checker.runner.one._PLAIN_FIRST", 0.0)
     monkeypatch.setattr("highwater.checker.runner.one._PLAIN_SECONDS", 0.0)
     asked = ("check", "truncation/kip-101", "--set", "max_records=1", "--workers", 1)

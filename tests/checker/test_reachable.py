@@ -16,8 +16,8 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Int, LanguageError, Model, Protocol, Struct, invariant, reachable
 from highwater.model.language.interpreter import Interpreter
-from tests.checker.conftest import Command
 from tests.checker.schema import result_problems
+from tests.command import highwater
 
 LOCK = '''
 from highwater.language import *
@@ -89,9 +89,7 @@ def lock(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_a_search_for_goals_alone_ends_when_all_are_reached(
-    lock: Callable[[str], Path], highwater: Command, engine: str
-) -> None:
+def test_a_search_for_goals_alone_ends_when_all_are_reached(lock: Callable[[str], Path], engine: str) -> None:
     path = lock(ALONE)
     run = highwater("check", path, "--engine", engine, "--json", "-")
     (result,) = run.results
@@ -102,9 +100,7 @@ def test_a_search_for_goals_alone_ends_when_all_are_reached(
     assert result_problems(*run.results) == []
 
 
-def test_properties_are_checked_in_all_states_despite_goals(
-    lock: Callable[[str], Path], highwater: Command
-) -> None:
+def test_properties_are_checked_in_all_states_despite_goals(lock: Callable[[str], Path]) -> None:
     (alone,) = highwater(
         "check", lock(ALONE.replace('"the_lock_changes_hands", ', "")), "--json", "-"
     ).results
@@ -117,7 +113,7 @@ def test_properties_are_checked_in_all_states_despite_goals(
     assert "holds; 2 goals reached" in highwater("check", path, "--quiet").out
 
 
-def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater: Command) -> None:
+def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path]) -> None:
     path = lock(f"{ALONE}[rules]\nhands = false\n")
     run = highwater("check", path)
     assert run.status == 1
@@ -130,13 +126,13 @@ def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater
     assert result["reachable"] == {"the_lock_changes_hands": None, "the_lock_is_held": 3}
 
 
-def test_a_limit_that_comes_first_leaves_it_open(lock: Callable[[str], Path], highwater: Command) -> None:
+def test_a_limit_that_comes_first_leaves_it_open(lock: Callable[[str], Path]) -> None:
     run = highwater("check", lock(ALONE), "--limit-states", 2, "--engine", "interpreter")
     assert run.status == 3
     assert "not reached before the search stopped: the_lock_changes_hands, the_lock_is_held" in run.out
 
 
-def test_an_option_shows_the_run_to_a_goal(lock: Callable[[str], Path], highwater: Command) -> None:
+def test_an_option_shows_the_run_to_a_goal(lock: Callable[[str], Path]) -> None:
     path = lock(f"[expect]\n{BOTH}")
     asked = ["check", path, "--property", "the_lock_changes_hands"]
     page = path.with_name("page.html")
@@ -153,7 +149,7 @@ def test_an_option_shows_the_run_to_a_goal(lock: Callable[[str], Path], highwate
     assert result["reachable"]["a_client_is_polite"] == 4
 
 
-def test_other_rules_make_the_expectation_void(lock: Callable[[str], Path], highwater: Command) -> None:
+def test_other_rules_make_the_expectation_void(lock: Callable[[str], Path]) -> None:
     path = lock(
         f"properties = []\n[expect]\nreachable = {['the_lock_changes_hands', 'a_client_is_polite']}\n"
     )
@@ -192,7 +188,7 @@ POLITE = '[rules]\npolite = false\n[expect]\nreachable = ["a_client_is_polite"]\
     ],
 )
 def test_an_invalid_goal_gives_one_line(
-    lock: Callable[[str], Path], highwater: Command, text: str, line: int, wrong: str
+    lock: Callable[[str], Path], text: str, line: int, wrong: str
 ) -> None:
     path = lock(text)
     run = highwater("check", path)
@@ -210,7 +206,7 @@ def test_the_first_violation_is_no_goal(lock: Callable[[str], Path]) -> None:
     assert with_helpers(alone).goals == (), "an induction proves no goal"
 
 
-def test_z3_reaches_goals(lock: Callable[[str], Path], highwater: Command) -> None:
+def test_z3_reaches_goals(lock: Callable[[str], Path]) -> None:
     run = highwater("prove", lock(ALONE), "--depth", 4, "--json", "-")
     (result,) = run.results
     assert result["reachable"] == {"the_lock_changes_hands": None, "the_lock_is_held": 3}

@@ -15,8 +15,9 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
-from tests.checker.conftest import ROOT, Command
+from tests.checker.conftest import ROOT
 from tests.checker.schema import result_problems
+from tests.command import highwater
 
 PAGE = ROOT / "docs/language/properties.md"
 
@@ -50,7 +51,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
     assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
 
 
-def test_the_json_shows_both_sides(highwater: Command) -> None:
+def test_the_json_shows_both_sides() -> None:
     run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
     assert result_problems(*run.results) == []
     (violation,) = run.results[0]["violations"]
@@ -117,7 +118,7 @@ HELD_SEATS_ARE_FREE = """
 """The invariant that makes the page's refinement inductive."""
 
 
-def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Command) -> None:
+def test_the_page_shows_the_printed_run(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)

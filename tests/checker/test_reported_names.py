@@ -11,7 +11,7 @@ from highwater.checker.scenarios import listing, scenario_files
 from highwater.checker.scenarios.listing import Entry
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.invariants.catalogue import catalogue
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 
 @cache
@@ -70,14 +70,14 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
         ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
     ],
 )
-def test_show_prints_the_kind_of_a_property(highwater: Command, name: str, says: list[str]) -> None:
+def test_show_prints_the_kind_of_a_property(name: str, says: list[str]) -> None:
     lines = highwater("show", name).out.splitlines()
     assert lines[0] == name
     for text in says:
         assert any(line.strip().startswith(text) for line in lines), text
 
 
-def test_show_lists_the_scenarios_of_a_property(highwater: Command) -> None:
+def test_show_lists_the_scenarios_of_a_property() -> None:
     out = highwater("show", "a_pre_vote_is_won").out
     assert "quorum/reach-votes" in out[out.index("expected to be reached in") :]
     out = highwater("show", "quorum/reach-votes").out
@@ -87,7 +87,7 @@ def test_show_lists_the_scenarios_of_a_property(highwater: Command) -> None:
     assert "quorum/small-elections" in out[out.index("checked in") :]
 
 
-def test_show_lists_helpers_and_goals_of_a_protocol(highwater: Command) -> None:
+def test_show_lists_helpers_and_goals_of_a_protocol() -> None:
     for protocol, title, name in (
         ("replication", "helper properties", "registrations_are_the_brokers"),
         ("quorum", "reachability goals", "a_pre_vote_is_won"),

@@ -9,12 +9,11 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from highwater import __version__
-from highwater.checker.cli import cli
-from tests.checker.conftest import ROOT, Command
+from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
+from tests.command import highwater
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
 RESULT = SCHEMA["$defs"]["result"]
@@ -22,12 +21,11 @@ RESULT = SCHEMA["$defs"]["result"]
 
 @pytest.fixture(scope="module")
 def violated() -> Any:
-    asked = ["check", "truncation/truncate-to-hwm", "--workers", "1", "--json", "-"]
-    return json.loads(CliRunner().invoke(cli, asked, prog_name="highwater").stdout)
+    return highwater("check", "truncation/truncate-to-hwm", "--workers", 1, "--json", "-").results
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_results_follow_the_schema(highwater: Command, engine: str) -> None:
+def test_results_follow_the_schema(engine: str) -> None:
     asked = ("docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock")
     for more in ((), ("--limit-states", 10)):
         run = highwater("check", *asked, *more, "--engine", engine, "--json", "-")
@@ -35,7 +33,7 @@ def test_results_follow_the_schema(highwater: Command, engine: str) -> None:
         assert problems(run.results, SCHEMA) == []
 
 
-def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
+def test_results_of_walks_follow_the_schema() -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--json", "-")
         assert problems(run.results, SCHEMA) == []

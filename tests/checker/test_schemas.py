@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from highwater.model.versions import SCHEMAS, versions
-from tests.checker.conftest import ROOT, Command, Write
+from tests.checker.conftest import ROOT, Write
+from tests.command import highwater
 from tests.fuzzing import samples
 
 FILES = {
@@ -78,9 +79,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("form", COMMANDS)
-def test_every_result_names_its_form(
-    highwater: Command, counter: Write, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_result_names_its_form(counter: Write, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = counter("[parameters]\ntop = 3\n")
     monkeypatch.chdir(path.parent)
     run = highwater(*(part.format(path.name) for part in COMMANDS[form]), "--quiet", "--json", "found.json")
@@ -93,7 +92,7 @@ def test_every_result_names_its_form(
         )
 
 
-def test_so_does_a_report(highwater: Command, tmp_path: Path) -> None:
+def test_so_does_a_report(tmp_path: Path) -> None:
     log = samples.write(tmp_path / "samples")["metadata segment"]
     (report,) = highwater("replay", log, "--json", "-").results
     assert report["versions"]["schema"] == f"highwater-report-{SCHEMAS['report']}"

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from highwater.checker.runner import side_by_side
-from tests.checker.conftest import Command, Write
+from tests.checker.conftest import Write
 from tests.checker.test_command_runs import LONG, interrupted, start
+from tests.command import highwater
 from tests.slow import slow
 
 SOME = [
@@ -59,7 +60,7 @@ def comparable(results: Any) -> Any:
     ]
 
 
-def test_the_same_as_one_after_the_other(highwater: Command, helped: list[int]) -> None:
+def test_the_same_as_one_after_the_other(helped: list[int]) -> None:
     alone = highwater("check", *SOME, "--workers", 1, "--json", "-")
     assert not helped
     together = highwater("check", *SOME, "--workers", 2, "--json", "-")
@@ -69,9 +70,7 @@ def test_the_same_as_one_after_the_other(highwater: Command, helped: list[int]) 
     assert together.status == alone.status == 0
 
 
-def test_counterexamples_are_printed_in_the_order_of_the_scenarios(
-    highwater: Command, helped: list[int]
-) -> None:
+def test_counterexamples_are_printed_in_the_order_of_the_scenarios(helped: list[int]) -> None:
     asked = ["check", *SOME[:2], SOME[4], "--verbose"]
     lines = [
         [line for line in run.out.splitlines() if "is violated" in line or line in SOME]
@@ -82,9 +81,7 @@ def test_counterexamples_are_printed_in_the_order_of_the_scenarios(
     assert helped
 
 
-def test_an_error_of_a_scenario_is_reported_in_its_turn(
-    highwater: Command, helped: list[int], counter: Write
-) -> None:
+def test_an_error_of_a_scenario_is_reported_in_its_turn(helped: list[int], counter: Write) -> None:
     good, bad = counter(name="good.toml"), counter("[parameters]\nsize = 2\n", name="bad.toml")
     run = highwater("check", good, good, bad, good, "--workers", 2)
     assert run.status == 2
@@ -92,7 +89,7 @@ def test_an_error_of_a_scenario_is_reported_in_its_turn(
     assert len([line for line in run.out.splitlines() if " holds " in line]) == 2
 
 
-def test_a_scenario_with_too_little_memory_runs_alone(highwater: Command, helped: list[int]) -> None:
+def test_a_scenario_with_too_little_memory_runs_alone(helped: list[int]) -> None:
     run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 24 / 1024, "--json", "-")
     assert run.status == 0
     assert [r["scenario"] for r in run.results] == SOME[:2]
@@ -167,9 +164,7 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
     assert gone(helper)
 
 
-def test_helpers_use_the_options_of_the_command_and_of_the_files(
-    highwater: Command, helped: list[int], counter: Write
-) -> None:
+def test_helpers_use_the_options_of_the_command_and_of_the_files(helped: list[int], counter: Write) -> None:
     """Helpers get symmetry, limits, rules and engine of the command, and ``deadlock`` of each file."""
     names = ["truncation/kip-279", "truncation/kip-320"]
     own = ["profile", "symmetry"]

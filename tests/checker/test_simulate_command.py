@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.checker.conftest import Command, Write
+from tests.checker.conftest import Write
+from tests.command import highwater
 
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
 WALKS = ("--walks", 300, "--depth", 20)
 
 
 @pytest.fixture
-def walk(highwater: Command) -> Any:
+def walk() -> Any:
     return lambda *arguments: highwater("simulate", *arguments)
 
 

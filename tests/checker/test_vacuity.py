@@ -26,8 +26,8 @@ from highwater.model.language import (
     step_property,
 )
 from highwater.model.language.model import trace_instances
-from tests.checker.conftest import Command
 from tests.checker.schema import result_problems
+from tests.command import highwater
 from tests.slow import all_but
 
 BOX = '''
@@ -123,7 +123,7 @@ def box(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_an_impossible_action_causes_a_warning(highwater: Command, box: Any, engine: str) -> None:
+def test_an_impossible_action_causes_a_warning(box: Any, engine: str) -> None:
     path, said = box(GHOST), "vanish can never be enabled: false in every state: 'the number is large'"
     for quiet in ([], ["--quiet"]):
         ran = highwater("check", path, "--engine", engine, *quiet)
@@ -144,9 +144,7 @@ def test_an_impossible_action_causes_a_warning(highwater: Command, box: Any, eng
         ("[a_late_number_is_even]", 3, "a_late_number_is_even is true in every state"),
     ],
 )
-def test_a_constant_property_causes_a_warning(
-    highwater: Command, box: Any, invariants: Any, limit: Any, how: Any
-) -> None:
+def test_a_constant_property_causes_a_warning(box: Any, invariants: Any, limit: Any, how: Any) -> None:
     path = box(invariants=invariants, limit=limit)
     assert how in highwater("check", path, "--quiet").err
     name = how.split()[0]
@@ -154,7 +152,7 @@ def test_a_constant_property_causes_a_warning(
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_similar_warnings_share_one_line(highwater: Command, box: Any) -> None:
+def test_similar_warnings_share_one_line(box: Any) -> None:
     path = box(invariants=BOTH, limit=5)
     (line,) = highwater("check", path, "--quiet").err.splitlines()
     assert line.startswith(
@@ -166,7 +164,7 @@ def test_similar_warnings_share_one_line(highwater: Command, box: Any) -> None:
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_actions_excluded_by_parameters_cause_no_warning(highwater: Command, box: Any) -> None:
+def test_actions_excluded_by_parameters_cause_no_warning(box: Any) -> None:
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
     assert "never taken: mend" in ran.out
@@ -176,7 +174,7 @@ def test_actions_excluded_by_parameters_cause_no_warning(highwater: Command, box
     assert "never taken" not in granted.out
 
 
-def test_actions_that_default_parameters_allow_cause_no_warning(highwater: Command, box: Any) -> None:
+def test_actions_that_default_parameters_allow_cause_no_warning(box: Any) -> None:
     """The parameter needed is more than one step larger."""
     path = box(STACK)
     text = path.with_suffix(".py").read_text()
@@ -184,7 +182,7 @@ def test_actions_that_default_parameters_allow_cause_no_warning(highwater: Comma
     assert "warning" not in highwater("check", path, "--set", "size=3").err
 
 
-def test_actions_that_one_fault_allows_cause_no_warning(highwater: Command, box: Any) -> None:
+def test_actions_that_one_fault_allows_cause_no_warning(box: Any) -> None:
     """The protocol refuses more faults, and the action needs a parameter that differs from its default."""
     path = box(SPILL)
     text = path.with_suffix(".py").read_text().replace("parameters = {", "parameters = {" + SIZE)
@@ -198,7 +196,7 @@ def test_actions_that_one_fault_allows_cause_no_warning(highwater: Command, box:
     assert "warning" not in highwater("check", path, "--set", "size=3").err
 
 
-def test_expected_impossible_actions_cause_no_warning(highwater: Command, box: Any) -> None:
+def test_expected_impossible_actions_cause_no_warning(box: Any) -> None:
     """An expected action may also be never taken, as ``wait``."""
     ran = highwater("check", box(GHOST + IDLE, 'impossible = ["vanish", "wait"]'))
     assert (ran.status, ran.err) == (0, "")
@@ -212,7 +210,7 @@ def test_expected_impossible_actions_cause_no_warning(highwater: Command, box: A
         ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but expected to be"),
     ],
 )
-def test_an_expectation_is_a_promise(highwater: Command, box: Any, expect: Any, said: Any) -> None:
+def test_an_expectation_is_a_promise(box: Any, expect: Any, said: Any) -> None:
     ran = highwater("check", box(expect=expect))
     assert ran.status == 1
     assert said in ran.out
@@ -225,9 +223,7 @@ def test_an_expectation_is_a_promise(highwater: Command, box: Any, expect: Any, 
         ('constant = ["number"]', "constant: unknown property 'number'"),
     ],
 )
-def test_an_expectation_with_an_unknown_name_is_refused(
-    highwater: Command, box: Any, expect: Any, said: Any
-) -> None:
+def test_an_expectation_with_an_unknown_name_is_refused(box: Any, expect: Any, said: Any) -> None:
     ran = highwater("check", box(expect=expect))
     assert (ran.status, ran.out) == (2, "")
     assert f"box.toml:3: [expect] {said}" in ran.err
@@ -242,7 +238,7 @@ def test_the_gate_does_not_pass(box: Any) -> None:
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
 
 
-def test_walks_and_proofs_repeat_the_warnings_of_tracing(highwater: Command, box: Any) -> None:
+def test_walks_and_proofs_repeat_the_warnings_of_tracing(box: Any) -> None:
     for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
         ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
         assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.checker.conftest import Run, highwater
 from tests.docs.test_tutorials import ON_KAFKA
 from tests.docs.tutorial import done
 from tests.slow import slow
 
-__all__ = ["highwater"]
-
 
 @slow("a tutorial; other tests of this folder run its commands")
 def test_the_tutorials_commands_print_the_output_shown(
-    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
+    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert done(ON_KAFKA, tmp_path, highwater) == 6
+    assert done(ON_KAFKA, tmp_path) == 6

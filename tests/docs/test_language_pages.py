@@ -13,18 +13,17 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model import language
 from highwater.model.language import Model
-from tests.checker.conftest import Command, highwater
+from tests.command import highwater
 from tests.docs.tutorial import compared, parts
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIRST = DOCS / "language.md"
 PAGES = {path.stem: path for path in (FIRST, *sorted((DOCS / "language").glob("*.md")))}
-__all__ = ["highwater"]
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_protocols_and_commands_of_a_page_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Command
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = list(parts(PAGES[name].read_text(encoding="utf-8"), "page.py"))

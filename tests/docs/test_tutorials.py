@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker.conftest import Command, _in_forks, highwater
+from tests.checker.conftest import _in_forks
+from tests.command import highwater
 from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
@@ -16,7 +17,7 @@ ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
 """The tutorial that needs Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
 
-__all__ = ["_in_forks", "highwater"]
+__all__ = ["_in_forks"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +29,12 @@ def _in_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
-def test_commands_print_the_shown_output(path: Path, tmp_path: Path, highwater: Command) -> None:
-    assert done(path, tmp_path, highwater) >= 2
+def test_commands_print_the_shown_output(path: Path, tmp_path: Path) -> None:
+    assert done(path, tmp_path) >= 2
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
-def test_named_entries_exist(path: Path, highwater: Command) -> None:
+def test_named_entries_exist(path: Path) -> None:
     for command in re.findall(r"`highwater (show [\w.]+|list [^`]+)`", path.read_text(encoding="utf-8")):
         assert highwater(*shlex.split(command)).status == 0, command
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.checker.conftest import Command, Run
 from tests.checker.test_pages import plain
+from tests.command import Run, highwater
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = {
@@ -85,7 +85,7 @@ def compared(part: Part, said: str) -> None:
     assert not shown[-1] or not whole[at:].strip(), f"{part.name}: something is said behind: {whole[at:]}"
 
 
-def done(path: Path, directory: Path, highwater: Command) -> int:
+def done(path: Path, directory: Path) -> int:
     """Run a whole tutorial in the current directory; returns the number of commands."""
     count = 0
     for part in parts(path.read_text(encoding="utf-8")):

@@ -8,10 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.scenarios import scenario_files
+from tests.command import highwater
 
 HERE = Path(__file__).parents[2] / "docs/examples/tla"
 NAMES = sorted(path.stem for path in HERE.glob("*.toml"))
@@ -45,10 +44,8 @@ COUNTS = MANIFESTS | OTHERS | STALE
 
 def checked(path: Path) -> tuple[int, str]:
     """The exit status and the output of `highwater check` for a scenario."""
-    run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")
-    if run.exception is not None and not isinstance(run.exception, SystemExit):
-        raise run.exception
-    return run.exit_code, run.stdout + run.stderr
+    run = highwater("check", path, "--quiet", "--workers", 1)
+    return run.status, run.output
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,8 +129,8 @@ def test_a_mistake_is_no_step_of_the_abstract_protocol(name: str, tmp_path: Path
     right, wrong, violated = NOT_IMPLEMENTED[name]
     got_wrong(f"{name}.py", right, wrong, tmp_path)
     (tmp_path / f"{name}.toml").write_text(f'protocol = "{name}.py"\nproperties = ["{violated}"]\n')
-    run = CliRunner().invoke(cli, ["check", str(tmp_path / f"{name}.toml")], prog_name="highwater")
-    assert run.exit_code == 1, run.output
+    run = highwater("check", tmp_path / f"{name}.toml")
+    assert run.status == 1, run.output
     assert f"{violated} (" in run.output
     assert "none of its steps" in run.output
     assert "does this, before → after:" in run.output

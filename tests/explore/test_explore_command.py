@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from werkzeug.serving import BaseWSGIServer
 
-from highwater.checker.cli import cli
+from tests.command import highwater as run
 
 
 @pytest.fixture(autouse=True)
@@ -25,21 +24,17 @@ def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_address_is_printed(trace: Path) -> None:
     for asked, end in ((("truncation/kip-101",), "/"), (("--trace", trace), ".")):
         found = run("explore", *asked, "--no-open")
-        assert found.exit_code == 0
+        assert found.status == 0
         address = found.output.splitlines()[0]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/(#0(\.\d+){8})?", address)
         assert ("#" in address) == (end == ".")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("explore") / "run.ndjson"
     found = run("check", "truncation/truncate-to-hwm", "--quiet", "--trace-out", file)
-    assert found.exit_code == 0, found.output
+    assert found.status == 0, found.output
     return file
 
 
@@ -63,7 +58,7 @@ def test_bad_requests_end_with_a_line(
         "\n".join([*lines[:2], re.sub('"action": "[a-z_]+"', '"action": "nothing"', lines[2]), ""])
     )
     found = run("explore", *(a.format(trace=trace, other=other) for a in arguments), "--no-open")
-    assert found.exit_code == 2
+    assert found.status == 2
     assert said in found.output
     assert len(found.output.splitlines()) == 1
 
@@ -80,5 +75,5 @@ def test_a_run_with_gaps_cannot_be_gone_through(trace: Path, tmp_path: Path, cha
     other = tmp_path / "gaps.ndjson"
     other.write_text(text)
     found = run("explore", "--trace", other, "--no-open")
-    assert found.exit_code == 2
+    assert found.status == 2
     assert "only a run from an initial state on, without hidden steps, can be explored" in found.output

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from highwater import checker
-from highwater.checker.cli import cli
 from tests.checker.conftest import _in_forks
 from tests.checker.schema import problems
+from tests.command import Run, highwater
 
 __all__ = ["_in_forks"]
 
@@ -23,11 +22,11 @@ def git(directory: Path, *arguments: str) -> None:
     subprocess.run(["git", *who, *arguments], cwd=directory, check=True, capture_output=True)
 
 
-def gate(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["gate", "--workers", "1", *arguments])
+def gate(*arguments: str) -> Run:
+    return highwater("gate", "--workers", 1, *arguments)
 
 
-def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
+def gate_json(*arguments: str) -> tuple[Run, dict[str, Any]]:
     done = gate("--json", "r.json", *arguments)
     result: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
     schema = Path(checker.__file__).parent / "comparing/gate/gate.schema.json"
@@ -52,7 +51,7 @@ def commit_project(tree: Path, files: dict[str, str], *selected: str) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tree)
         done = gate("--update", *selected)
-    assert done.exit_code == 0, done.output
+    assert done.status == 0, done.output
     git(tree, "add", "--all")
     git(tree, "commit", "--quiet", "-m", "a protocol and its baseline")
     return tree

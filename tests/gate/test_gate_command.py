@@ -30,29 +30,29 @@ def test_an_unchanged_tree_passes_and_the_baseline_is_as_it_would_be_written(pro
     assert "distinct_states = 198" in before
     assert "violated.no_acknowledged_write_is_lost = 4" in before
     done = gate("--only-changed", "--html", "none.html")
-    assert done.exit_code == 0
-    assert f"3 of {baseline.relative_to(project)}: 3 unchanged" in done.stdout.splitlines()
-    assert "--html none.html: not written, as nothing new is violated or reached" in done.stdout
+    assert done.status == 0
+    assert f"3 of {baseline.relative_to(project)}: 3 unchanged" in done.out.splitlines()
+    assert "--html none.html: not written, as nothing new is violated or reached" in done.out
     edit(baseline, 'engine = "', 'engine = "not ')
     done = gate("--only-changed")
-    assert "the engine is not that of the baseline" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith(": 3 same"), "facts of another engine skip no entry"
+    assert "the engine is not that of the baseline" in done.out
+    assert done.out.splitlines()[-1].endswith(": 3 same"), "facts of another engine skip no entry"
     done = gate("--update")
-    assert done.exit_code == 0
+    assert done.status == 0
     assert baseline.read_text(encoding="utf-8") == before
 
 
 def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> None:
     edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
     done, result = gate_json("--html", "page.html")
-    assert done.exit_code == 1
-    assert "property no_acknowledged_write_is_lost is violated at depth 4, and was not" in done.stdout
-    assert "the leader dies and replica 1 takes over" in done.stdout, "the run to the new violation"
-    assert "is gone" not in done.stdout, "a violation has no counts of actions: none is gone"
-    assert "action acknowledge: without guard “every live replica has it”" in done.stdout
-    assert "before refused by “every live replica has it”" in done.stdout
-    assert "action acknowledge has other expressions" in done.stdout
-    assert "verdict: holds → violated" in done.stdout
+    assert done.status == 1
+    assert "property no_acknowledged_write_is_lost is violated at depth 4, and was not" in done.out
+    assert "the leader dies and replica 1 takes over" in done.out, "the run to the new violation"
+    assert "is gone" not in done.out, "a violation has no counts of actions: none is gone"
+    assert "action acknowledge: without guard “every live replica has it”" in done.out
+    assert "before refused by “every live replica has it”" in done.out
+    assert "action acknowledge has other expressions" in done.out
+    assert "verdict: holds → violated" in done.out
     assert result["status"] == 1
     assert {e["name"]: e["state"] for e in result["entries"]} == {
         "register.toml": "different",
@@ -64,7 +64,7 @@ def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> N
     assert explained["to_new_state"][-1]["sentence"] == "the leader acknowledges what it has"
     assert explained["lost_states"] == 0
     assert [a["action"] for a in explained["actions"]] == ["acknowledge"]
-    assert "--html page.html: 2 runs to step through" in done.stdout
+    assert "--html page.html: 2 runs to step through" in done.out
     text = (project / "page.html").read_text(encoding="utf-8")
     data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
     violated, reached = data["runs"]
@@ -124,31 +124,31 @@ def test_each_kind_of_change_is_reported(project: Path, change: str) -> None:
     for before, after in edits:
         edit(project / "register.py", before, after)
     done = gate("register.toml")
-    assert done.exit_code == (0 if passes else 1), done.output
-    assert [text for text in texts if text not in done.stdout] == [], done.stdout
-    assert ("different" in done.stdout) is not passes
+    assert done.status == (0 if passes else 1), done.output
+    assert [text for text in texts if text not in done.out] == [], done.out
+    assert ("different" in done.out) is not passes
 
 
 def test_a_renaming_and_moved_scenarios_pass(project: Path) -> None:
     for name in ("register", "register-hasty"):
         (project / f"{name}.toml").rename(project / f"moved-{name}.toml")
     done = gate("--strict")
-    assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[-1] == "3 of .highwater/gate.toml: 1 same, 2 renamed"
-    assert "on in no profile" not in done.stdout
+    assert done.status == 0, done.output
+    assert done.out.splitlines()[-1] == "3 of .highwater/gate.toml: 1 same, 2 renamed"
+    assert "on in no profile" not in done.out
     edit(project / "register.py", "def fail_over(", "def take_over(")
     done = gate("register.toml")
-    assert done.exit_code == 0, done.output
-    assert "action fail_over is take_over now" in done.stdout
-    assert "scenario register.toml is moved-register.toml now" in done.stdout
+    assert done.status == 0, done.output
+    assert "action fail_over is take_over now" in done.out
+    assert "scenario register.toml is moved-register.toml now" in done.out
 
 
 def test_a_link_to_the_working_tree_is_followed(project: Path) -> None:
     (project.parent / "link").symlink_to(project)
     edit(project / "register.py", "fail_over", "take_over")
     done = gate("--baseline", str(project.parent / "link" / ".highwater" / "gate.toml"))
-    assert done.exit_code == 0, done.output
-    assert "action fail_over is take_over now" in done.stdout
+    assert done.status == 0, done.output
+    assert "action fail_over is take_over now" in done.out
 
 
 def test_a_scenario_that_is_gone_or_does_not_trace_fails_without_recorded_fingerprints_too(
@@ -160,27 +160,27 @@ def test_a_scenario_that_is_gone_or_does_not_trace_fails_without_recorded_finger
     (project / "register-hasty.toml").unlink()
     edit(project / "register.py", "s.next.acknowledged = last", "s.next.acknowleged = last")
     done = gate("--explain", "0", "--only-changed")
-    assert done.exit_code == 1
-    assert "register-hasty.toml: failed" in done.stdout
-    assert "has no field 'acknowleged'" in done.stdout
-    assert "3 of .highwater/gate.toml: 1 changed, 2 failed" in done.stdout.splitlines()
+    assert done.status == 1
+    assert "register-hasty.toml: failed" in done.out
+    assert "has no field 'acknowleged'" in done.out
+    assert "3 of .highwater/gate.toml: 1 changed, 2 failed" in done.out.splitlines()
 
 
 def test_a_new_scenario_with_another_model_does_not_replace_one_that_is_gone(project: Path) -> None:
     (project / "register.toml").rename(project / "waits.toml")
     edit(project / "waits.toml", "writes = 2", "writes = 1")
     done = gate("--explain", "0")
-    assert done.exit_code == 1, done.output
-    assert "register.toml: failed" in done.stdout
-    assert "selected, but not in the baseline (--update adds them): waits.toml" in done.stdout
+    assert done.status == 1, done.output
+    assert "register.toml: failed" in done.out
+    assert "selected, but not in the baseline (--update adds them): waits.toml" in done.out
 
 
 def test_an_exhausted_budget_is_inconclusive_and_lists_entries_not_run(project: Path) -> None:
     edit(project / "register.toml", "title", "# later\ntitle")
     done = gate("--budget", "0.000001")
-    assert done.exit_code == 3
-    assert "register.toml: not run" in done.stdout
-    assert "the budget was used up" in done.stdout
+    assert done.status == 3
+    assert "register.toml: not run" in done.out
+    assert "the budget was used up" in done.out
 
 
 def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
@@ -188,13 +188,13 @@ def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
     git(project, "rm", "--quiet", "--cached", "-r", ".highwater")
     shutil.rmtree(project / ".highwater")
     done = gate("--against", "HEAD", "register.toml", "--baseline", "none.toml")
-    assert done.exit_code == 1, done.output
+    assert done.status == 1, done.output
     place = f"register.py:{line_of(project / 'register.py', 'it lacks a write')}"
-    assert f"action copy: another condition in guard “it lacks a write” ({place})" in done.stdout
-    assert "can be taken where it could not" in done.stdout
-    assert "both revisions reach the same 198 states" in done.stdout
-    assert "1 compared with HEAD: 1 different" in done.stdout.splitlines()
-    assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").exit_code == 2
+    assert f"action copy: another condition in guard “it lacks a write” ({place})" in done.out
+    assert "can be taken where it could not" in done.out
+    assert "both revisions reach the same 198 states" in done.out
+    assert "1 compared with HEAD: 1 different" in done.out.splitlines()
+    assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").status == 2
 
 
 def test_update_writes_no_baseline_if_a_scenario_fails_its_expectation(project: Path) -> None:
@@ -202,15 +202,15 @@ def test_update_writes_no_baseline_if_a_scenario_fails_its_expectation(project: 
     before = baseline.read_text(encoding="utf-8")
     edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
     done = gate("--update")
-    assert done.exit_code == 1
-    assert "was not written" in done.stdout
+    assert done.status == 1
+    assert "was not written" in done.out
     assert baseline.read_text(encoding="utf-8") == before
     said = 'protocol = "register.py"'
     expected = f'{said}\n[expect]\nviolated = ["no_acknowledged_write_is_lost"]'
     edit(project / "register.toml", said, expected)
     done = gate("--update")
-    assert done.exit_code == 0, done.output
-    assert "verdict: holds → violated" in done.stdout
+    assert done.status == 0, done.output
+    assert "verdict: holds → violated" in done.out
     assert baseline.read_text(encoding="utf-8") != before
 
 
@@ -222,17 +222,17 @@ def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
         encoding="utf-8",
     )
     done = gate("--update", "--baseline", "proofs.toml")
-    assert done.exit_code == 0, done.output
+    assert done.status == 0, done.output
     written = tomllib.loads(baseline.read_text(encoding="utf-8"))["proofs"]["one write"]
     assert written["properties"] == {name: "not kept by fail_over", "within_types": "kept"}
-    assert gate("--baseline", "proofs.toml", "--only-changed").stdout.splitlines()[-1].endswith("1 unchanged")
+    assert gate("--baseline", "proofs.toml", "--only-changed").out.splitlines()[-1].endswith("1 unchanged")
     said = 'require("it is another replica", s.leader != to)'
     more = '        require("it has what was acknowledged", s.stored[to] >= s.acknowledged)'
     edit(project / "register.py", said, f"{said}\n{more}")
     done = gate("--baseline", "proofs.toml", "one*")
-    assert done.exit_code == 1
-    assert f"property {name}: not kept by fail_over → kept" in done.stdout
-    assert f"verdict: {written['verdict']} → holds" in done.stdout
+    assert done.status == 1
+    assert f"property {name}: not kept by fail_over → kept" in done.out
+    assert f"verdict: {written['verdict']} → holds" in done.out
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
 def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: str) -> None:
     (project / "empty.toml").write_text('format = 1\n[select]\nscenarios = ["standard"]\n', encoding="utf-8")
     done = gate(*arguments)
-    assert done.exit_code == 2
-    assert wrong in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.status == 2
+    assert wrong in done.err
+    assert len(done.err.strip().splitlines()) == 1
 
 
 def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +268,6 @@ def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.Mo
     names = ("truncation/kip-101", "truncation/kip-279")
     (project / "b.toml").write_text("format = 1\n" + "".join(map(facts.format, names)), encoding="utf-8")
     done = gate("--baseline", "b.toml")
-    assert done.exit_code == 130
-    assert "truncation/kip-101: different" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith(": 1 different")
+    assert done.status == 130
+    assert "truncation/kip-101: different" in done.out
+    assert done.out.splitlines()[-1].endswith(": 1 different")

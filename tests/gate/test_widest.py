@@ -100,15 +100,15 @@ def test_a_change_that_no_scenario_sees_fails_a_strict_gate(project: Path, chang
     file, before, after, part = CHANGES[change]
     edit(project / file, before, after)
     done, result = gate_json("--strict")
-    assert done.exit_code == 1, done.output
-    said = [line.strip() for line in done.stdout.splitlines()]
-    assert f"{part} has other expressions" in said, done.stdout
+    assert done.status == 1, done.output
+    said = [line.strip() for line in done.out.splitlines()]
+    assert f"{part} has other expressions" in said, done.out
     assert "other expressions, but the same facts in every scenario: tap.py" in said
     assert said[-1] == "3 of .highwater/gate.toml: 2 same, 1 changed"
     assert result["unseen"] == ["tap.py"]
-    assert gate().exit_code == 0, "passes without --strict"
-    assert gate("--update", "--quiet").exit_code == 0
-    assert gate("--strict").exit_code == 0, "the update accepts the change"
+    assert gate().status == 0, "passes without --strict"
+    assert gate("--update", "--quiet").status == 0
+    assert gate("--strict").status == 0, "the update accepts the change"
 
 
 SAME = {
@@ -123,14 +123,14 @@ SAME = {
 def test_code_that_is_only_rewritten_passes(project: Path, case: str) -> None:
     edit(project / SAME[case][0], *SAME[case][1:])
     done, result = gate_json("--strict", "--only-changed")
-    assert (done.exit_code, result["unseen"]) == (0, []), done.output
+    assert (done.status, result["unseen"]) == (0, []), done.output
 
 
 def test_a_renamed_action_is_renamed_in_the_widest_models(project: Path) -> None:
     edit(project / "tap.py", "def empty(", "def drain(")
     done = gate("--strict")
-    assert done.exit_code == 0, done.output
-    assert "  action empty is drain now" in done.stdout.splitlines()
+    assert done.status == 0, done.output
+    assert "  action empty is drain now" in done.out.splitlines()
 
 
 LAMP = """
@@ -162,27 +162,27 @@ def test_steps_that_differ_in_reached_states_are_counted(
     monkeypatch.chdir(commit_project(tmp_path, files, "lamp.toml"))
     edit(tmp_path / "lamp.py", "Side.LEFT, Side.RIGHT", "Side.RIGHT, Side.LEFT")
     done = gate("--strict")
-    assert done.exit_code == 1, done.output
-    assert "  leads elsewhere: in 2 cases (a state and a choice of parameters)" in done.stdout
-    assert "lamp.toml has other steps in 2 cases; its counts are equal all the same" in done.stdout
-    assert "does not reach" not in done.stdout
+    assert done.status == 1, done.output
+    assert "  leads elsewhere: in 2 cases (a state and a choice of parameters)" in done.out
+    assert "lamp.toml has other steps in 2 cases; its counts are equal all the same" in done.out
+    assert "does not reach" not in done.out
 
 
 def test_a_difference_in_a_state_that_no_scenario_reaches_is_shown(project: Path) -> None:
     guard = '        require("it is full", s.level >= 2)\n'
     edit(project / "tap.py", guard, f'{guard}        require("not so full", s.level < 3)\n')
     done = gate("--strict")
-    assert done.exit_code == 1, done.output
-    assert "but not in this state, which the scenario does not reach" in done.stdout
-    assert "level  3" in done.stdout
-    assert "now refused by “not so full”" in done.stdout
+    assert done.status == 1, done.output
+    assert "but not in this state, which the scenario does not reach" in done.out
+    assert "level  3" in done.out
+    assert "now refused by “not so full”" in done.out
 
 
 def test_a_seen_change_is_no_unseen_one(project: Path) -> None:
     edit(project / "tap.py", "s.level >= 1)", "s.level >= 2)")
     done, result = gate_json("--strict")
-    assert (done.exit_code, result["unseen"]) == (1, [])
-    assert "3 of .highwater/gate.toml: 2 same, 1 different" in done.stdout
+    assert (done.status, result["unseen"]) == (1, [])
+    assert "3 of .highwater/gate.toml: 2 same, 1 different" in done.out
 
 
 def test_the_widest_models_have_every_action_and_property() -> None:

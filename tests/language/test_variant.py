@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from highwater.checker.cli import cli
 from highwater.model.language import LanguageError, Rulebook
 from highwater.model.quorum import PROTOCOL
+from tests.command import highwater as run
 
 VARIANT = '''
 from pathlib import Path
@@ -60,14 +58,10 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, list(arguments), prog_name="highwater")
-
-
 def checked(*arguments: str) -> dict[str, object]:
     result = run("check", *arguments, "--json", "-")
-    assert result.exit_code == 0
-    (found,) = json.loads(result.stdout)
+    assert result.status == 0
+    (found,) = result.results
     assert isinstance(found, dict)
     return found
 
@@ -99,13 +93,13 @@ def test_show_knows_its_rules(author: Path) -> None:
 
 
 def test_the_properties_of_the_base_are_checked_too(author: Path) -> None:
-    found = json.loads(run("check", "slow.py", "--json", "-").stdout)
+    found = run("check", "slow.py", "--json", "-").results
     assert "committed_records_are_on_a_majority" in found[0]["properties"]
 
 
 def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
     result = run("show", "slow.py:9999.2")
-    assert result.exit_code == 2
+    assert result.status == 2
     assert "highwater show" in result.output
 
 
@@ -113,7 +107,7 @@ def test_the_error_explains_how_to_add_a_rule(author: Path) -> None:
     path = author / "slow.py"
     path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="), encoding="utf-8")
     result = run("check", "slow.py")
-    assert result.exit_code == 2
+    assert result.status == 2
     assert "'9999.1', which is not in the rulebook" in result.output
     assert "add rules with `rulebook = Base.rulebook | Rulebook(path)` in the class" in result.output
 

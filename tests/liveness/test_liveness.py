@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from highwater.checker.report.counterexample import BrokenRunError
 from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
 from highwater.model.language.liveness import Liveness, either, strong
-from tests.checker.conftest import Run
+from tests.command import highwater
 from tests.liveness import protocols
 from tests.liveness.protocols import Cut, ErrorLoop, Flapping
 
@@ -177,7 +176,7 @@ def scenario(tmp_path: Path) -> Any:
 LIVE = 'properties = ["delivered_weakly", "delivered_strongly"]'
 
 
-def test_a_promise_of_a_violation_is_kept(highwater: Callable[..., Run], scenario: Any) -> None:
+def test_a_promise_of_a_violation_is_kept(scenario: Any) -> None:
     file = scenario(LIVE, "[expect]", 'violated = ["delivered_weakly"]')
     run = highwater("check", file, "--engine", "interpreter", "--json", "-")
     assert run.status == 0
@@ -189,14 +188,12 @@ def test_a_promise_of_a_violation_is_kept(highwater: Callable[..., Run], scenari
     assert result["premises"]["delivered_strongly"] == 2
 
 
-def test_without_being_named_every_liveness_property_is_checked(
-    highwater: Callable[..., Run], scenario: Any
-) -> None:
+def test_without_being_named_every_liveness_property_is_checked(scenario: Any) -> None:
     (result,) = highwater("check", scenario(), "--engine", "interpreter", "--json", "-").results
     assert {"delivered_weakly", "delivered_strongly", "sent"} <= set(result["properties"])
 
 
-def test_a_limit_makes_it_inconclusive(highwater: Callable[..., Run], scenario: Any) -> None:
+def test_a_limit_makes_it_inconclusive(scenario: Any) -> None:
     run = highwater(
         "check",
         scenario('properties = ["delivered_strongly"]'),
@@ -217,9 +214,7 @@ def test_a_limit_makes_it_inconclusive(highwater: Callable[..., Run], scenario: 
         (("prove",), "Z3 checks states and steps only"),
     ],
 )
-def test_liveness_is_refused_where_it_cannot_be_checked(
-    highwater: Callable[..., Run], scenario: Any, arguments: Any, message: str
-) -> None:
+def test_liveness_is_refused_where_it_cannot_be_checked(scenario: Any, arguments: Any, message: str) -> None:
     command, *options = arguments
     run = highwater(command, scenario(LIVE), *options)
     assert run.status == 2

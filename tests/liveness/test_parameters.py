@@ -39,6 +39,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.liveness import Liveness
 from tests.checker.schema import problems
+from tests.command import highwater
 
 SCHEMA = Path(counterexample.__file__).with_name("result.schema.json")
 
@@ -126,7 +127,7 @@ def test_properties_that_are_made_in_a_loop() -> None:
     assert [p.name for p in model.properties] == ["c1_waits", "c3_waits"]
 
 
-def test_text_and_json_have_the_failing_parameter_value(highwater: Any, tmp_path: Path) -> None:
+def test_text_and_json_have_the_failing_parameter_value(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text("from tests.liveness.test_parameters import PROTOCOL\n")
     file = tmp_path / "live.toml"
     file.write_text(

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from highwater.checker.scenarios import catalogue, model_key, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
+from tests.command import highwater
 from tests.conftest import BEGIN, CROWDED
 
 SMALL = "truncation/truncate-to-hwm"
@@ -47,9 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def checked(*arguments: str) -> list[dict[str, Any]]:
     """The results of ``highwater check`` without library versions, which depend on the loaded libraries."""
-    found = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
-    assert found.exit_code in (0, 1), found.output
-    results: list[dict[str, Any]] = json.loads(found.stdout)
+    found = highwater("check", "--workers", 1, *arguments, "--quiet", "--json", "-")
+    assert found.status in (0, 1), found
+    results: list[dict[str, Any]] = found.results
     for result in results:
         del result["versions"]
     return results

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import compiler, machine, program
 from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, Processor, TextName
@@ -23,6 +21,7 @@ from highwater.checker.engines.spark.request import package
 from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions
 from tests import zoo
+from tests.command import highwater
 from tests.conftest import BEGIN
 from tests.native.on_disk import explored as explored_levels
 
@@ -96,7 +95,7 @@ def test_a_check_of_several_scenarios_compiles_as_crowded(monkeypatch: pytest.Mo
     monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # no helper process
     names = ["truncation/kip-101", "truncation/kip-279"]
     for asked, expected in ((names, {True}), (names[:1], {False})):
-        assert CliRunner().invoke(cli, ["check", "--quiet", "--workers", "2", *asked]).exit_code == 0
+        assert highwater("check", "--quiet", "--workers", 2, *asked).status == 0
         assert set(said) == expected
         said.clear()
 

@@ -19,13 +19,12 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.cache import FILE, Cache
 from highwater.checker.engines.native.code import compiler, machine
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
+from tests.command import highwater
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -379,8 +378,7 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
         asked = [*command, "truncation/truncate-to-hwm", "--quiet"]
         for arguments, kept, compiled in ((["--no-cache"], 0, True), ([], 1, True), ([], 1, False)):
             made.clear()
-            result = CliRunner().invoke(cli, [*asked, *arguments])
-            assert result.exit_code in (0, 1)
+            assert highwater(*asked, *arguments).status in (0, 1)
             assert bool(entries(folder)) == bool(kept)
             assert bool(made) == compiled
         (folder / FILE).unlink()

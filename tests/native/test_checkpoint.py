@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from highwater.checker.base.checkpoint_directory import LOCK
 from highwater.checker.base.problems import InputError
-from highwater.checker.cli import cli
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.code import program
@@ -30,6 +28,7 @@ from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
+from tests.command import highwater
 from tests.native.on_disk import assert_same, manifest, part, rewrite, small_batches
 from tests.slow import often, slow
 
@@ -306,9 +305,8 @@ def test_writes_take_a_small_share_of_the_time(
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, ["check", *map(str, arguments)])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
+    found = highwater("check", *arguments)
+    return found.status, found.output
 
 
 def test_the_command_reports_errors_in_one_line(kept: Path) -> None:

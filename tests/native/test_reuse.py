@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-import highwater
-from highwater.checker.cli import cli
+import highwater as package
 from highwater.checker.comparing.gate import entries
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
 from highwater.checker.engines import by_name, cache
@@ -29,11 +27,12 @@ from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
+from tests.command import highwater
 from tests.native.conftest import SMALL, checked, request_of, unmeasured
 from tests.native.test_identity import BOX
 
 HOLDS = "truncation/small-kip-101"
-SCHEMA = Path(highwater.__file__).parent / "checker/report/result.schema.json"
+SCHEMA = Path(package.__file__).parent / "checker/report/result.schema.json"
 
 
 @pytest.fixture(autouse=True)
@@ -99,8 +98,7 @@ def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: lis
 
 
 def test_a_reused_run_is_shown_as_an_explored_one(work: list[str]) -> None:
-    command = ["check", SMALL, "--workers", "1", "--verbose"]
-    outputs = [CliRunner().invoke(cli, command).output for _ in range(2)]
+    outputs = [highwater("check", SMALL, "--workers", 1, "--verbose").output for _ in range(2)]
     assert work == ["traced", "explored", "traced"]
     last, again = (text.splitlines()[-1] for text in outputs)
     assert "unchanged" not in last
@@ -124,7 +122,7 @@ def test_a_reused_search_still_writes_a_page_and_a_trace(work: list[str], tmp_pa
 def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]) -> None:
     checked(SMALL)
     del work[:]
-    found = CliRunner().invoke(cli, ["check", HOLDS, SMALL, "--workers", "1"])
+    found = highwater("check", HOLDS, SMALL, "--workers", 1)
     assert re.search(r"as expected: 1 unchanged \(explored [\d-]+\), 1 explored: ", found.output)
     assert work == ["traced", "explored"]
     assert [line.split()[0] for line in found.output.splitlines() if " violated" in line or " holds" in line]
@@ -239,8 +237,8 @@ def test_a_result_that_is_not_as_expected_is_reused_with_its_run(tmp_path: Path,
     text = (catalogue.MODELS / "truncation/scenarios/truncate-to-hwm.toml").read_text()
     file = tmp_path / "own.toml"
     file.write_text(re.sub(r"violated = \[.*\]", "violated = []", text))
-    first, second = (CliRunner().invoke(cli, ["check", str(file), HOLDS, "--workers", "1"]) for _ in "12")
-    assert first.exit_code == second.exit_code == 1
+    first, second = (highwater("check", file, HOLDS, "--workers", 1) for _ in "12")
+    assert first.status == second.status == 1
     assert work == ["traced", "explored"] * 2 + ["traced"]
     shown = [found.output.partition("\nscenario ")[0] for found in (first, second)]
     assert "is violated" in shown[0]
@@ -262,9 +260,9 @@ def test_an_incomplete_search_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     for found in (*incomplete, SearchResult(trouble="no space"), SearchResult(unspilled="no space")):
         with monkeypatch.context() as inside:
             inside.setattr(by_name, "search", lambda name, found=found: lambda *given: found)
-            CliRunner().invoke(cli, ["check", HOLDS, "--workers", "1"])
+            highwater("check", HOLDS, "--workers", 1)
         assert kept_results() == [], found
-    CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", "--first"])
+    highwater("check", SMALL, "--workers", 1, "--first")
     assert kept_results() == [], "an option ended it"
 
 
@@ -358,4 +356,4 @@ def test_after_a_change_of_a_source_a_gate_explores(work: list[str], monkeypatch
     assert work[2:] == ["traced", "explored"]
 
 
-PACKAGE = Path(highwater.__file__).parent
+PACKAGE = Path(package.__file__).parent

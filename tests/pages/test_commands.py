@@ -12,7 +12,8 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
-from tests.checker.conftest import Command, _in_the_repository, highwater
+from tests.checker.conftest import _in_the_repository
+from tests.command import highwater
 from tests.models import scenario_model
 from tests.traces.test_page import text_of
 
@@ -24,7 +25,7 @@ def runs_of(page: Path) -> list[dict[str, Any]]:
     return list(json.loads(text_of(page, "script", type="application/json", id="data"))["runs"])
 
 
-def test_check_writes_its_counterexamples(highwater: Command, tmp_path: Path) -> None:
+def test_check_writes_its_counterexamples(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = highwater("check", REGISTER, "--engine", "interpreter", "--html", page)
     assert (done.status, f"--html {page}: 1 run to step through" in done.out) == (0, True)
@@ -41,7 +42,7 @@ def test_check_writes_its_counterexamples(highwater: Command, tmp_path: Path) ->
     ]
 
 
-def test_where_there_is_no_run_there_is_no_page(highwater: Command, tmp_path: Path) -> None:
+def test_where_there_is_no_run_there_is_no_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = highwater("check", "docs/examples/register.toml", "--engine", "interpreter", "--html", page)
     assert f"--html {page}: not written, as no violation found" in done.out
@@ -49,19 +50,19 @@ def test_where_there_is_no_run_there_is_no_page(highwater: Command, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "prove", "diff", "gate", "replay"])
-def test_an_unwritable_page_is_refused_immediately(highwater: Command, command: str) -> None:
+def test_an_unwritable_page_is_refused_immediately(command: str) -> None:
     asked = {"diff": [REGISTER, "--rule", "wait_for_all=on"], "gate": [], "replay": ["README.md"]}
     done = highwater(command, *asked.get(command, [REGISTER]), "--html", "nowhere/page.html")
     assert (done.status, done.out) == (2, "")
     assert "--html nowhere/page.html: cannot be written" in done.err
 
 
-def test_a_page_is_about_one_scenario(highwater: Command, tmp_path: Path) -> None:
+def test_a_page_is_about_one_scenario(tmp_path: Path) -> None:
     done = highwater("check", REGISTER, "truncation/kip-101", "--html", tmp_path / "page.html")
     assert (done.status, "name one scenario" in done.err) == (2, True)
 
 
-def test_simulate_shows_a_walk_where_nothing_is_violated(highwater: Command, tmp_path: Path) -> None:
+def test_simulate_shows_a_walk_where_nothing_is_violated(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     asked = ("--walks", 3, "--depth", 12, "--html", page)
     assert highwater("simulate", "docs/examples/register.toml", *asked).status == 0
@@ -72,7 +73,7 @@ def test_simulate_shows_a_walk_where_nothing_is_violated(highwater: Command, tmp
     assert runs_of(page)[0]["name"] == "no_acknowledged_write_is_lost"
 
 
-def test_prove_writes_the_solver_s_runs(highwater: Command, tmp_path: Path) -> None:
+def test_prove_writes_the_solver_s_runs(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert highwater("prove", REGISTER, "--depth", 5, "--html", page).status == 0
     assert [len(r["steps"]) for r in runs_of(page)] == [4]
@@ -83,7 +84,7 @@ def test_prove_writes_the_solver_s_runs(highwater: Command, tmp_path: Path) -> N
     assert list(run["why"]) == ["1"]
 
 
-def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Command, tmp_path: Path) -> None:
+def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert highwater("diff", REGISTER, "--rule", "wait_for_all=on", "--html", page).status == 1
     (run,) = runs_of(page)
@@ -93,9 +94,7 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
     assert [(s["number"], s["base"]) for s in run["steps"]] == [(1, None), (2, 0), (3, 1), (4, 1)]
 
 
-def replayed(
-    highwater: Command, tmp_path: Path, *, wrong: bool = False, hidden: bool = False
-) -> dict[str, Any]:
+def replayed(tmp_path: Path, *, wrong: bool = False, hidden: bool = False) -> dict[str, Any]:
     """Replay a trace with a wrong line (``wrong``) or a missing line (``hidden``); returns its page's data."""
     model = scenario_model("truncation/truncate-to-hwm")
     violation = search(model, SearchOptions(workers=1)).violations[0]
@@ -115,24 +114,24 @@ def replayed(
     return run
 
 
-def test_replay_shows_the_run_that_a_trace_was(highwater: Command, tmp_path: Path) -> None:
-    run = replayed(highwater, tmp_path)
+def test_replay_shows_the_run_that_a_trace_was(tmp_path: Path) -> None:
+    run = replayed(tmp_path)
     assert (run["title"], run["subtitle"].endswith("run.jsonl: explained")) == ("weak_isr is violated", True)
     assert [s["instance"] is not None for s in run["steps"]] == [False] + [True] * 8
     assert all(s["note"] == "" for s in run["steps"])
     assert (run["falseAt"], list(run["why"])) == ([8], ["8"])
 
 
-def test_replay_shows_a_line_that_nothing_explains(highwater: Command, tmp_path: Path) -> None:
-    run = replayed(highwater, tmp_path, wrong=True)
+def test_replay_shows_a_line_that_nothing_explains(tmp_path: Path) -> None:
+    run = replayed(tmp_path, wrong=True)
     first = next(s for s in run["steps"] if s["note"])
     assert first["sentence"] == "line 5: nothing explains it"
     assert "line 5, step 3: does not conform" in first["note"]
     assert first["instance"] is None
 
 
-def test_replay_shows_the_steps_that_it_had_to_suppose(highwater: Command, tmp_path: Path) -> None:
-    run = replayed(highwater, tmp_path, hidden=True)
+def test_replay_shows_the_steps_that_it_had_to_suppose(tmp_path: Path) -> None:
+    run = replayed(tmp_path, hidden=True)
     assert [i for i, s in enumerate(run["steps"]) if s["note"]] == [3]
     assert run["steps"][3]["note"] == "Not observed: supposed before line 5."
     assert len(run["steps"]) == 9

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
+from tests.command import highwater
 from tests.generation.incident import write_incident
 from tests.pages.conftest import assert_scheme, watched
 
@@ -19,8 +18,8 @@ from tests.pages.conftest import assert_scheme, watched
 def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("incident")
     write_incident(folder)
-    done = CliRunner().invoke(cli, ["replay", str(folder), "--html", str(folder / "page.html")])
-    assert done.exit_code == 1, done.output
+    done = highwater("replay", folder, "--html", folder / "page.html")
+    assert done.status == 1, done.output
     return folder / "page.html"
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.model import registry
 from highwater.model.replication import Replication
+from tests.command import highwater
 from tests.slow import all_but, largest, slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,10 +48,9 @@ ALL = largest("32 million states: `.ci/run` explores them by the gate, and fails
 def checked(*names: str) -> list[dict[str, Any]]:
     """Results of ``highwater check``; without names, of all standard scenarios on all cores."""
     if names:
-        asked = ["check", *names, "--workers", "1", "--quiet", "--json", "-"]
-        here = CliRunner().invoke(cli, asked, prog_name="highwater")
-        assert here.exit_code == 0, here.output
-        return list(json.loads(here.stdout))
+        here = highwater("check", *names, "--workers", 1, "--quiet", "--json", "-")
+        assert here.status == 0, here
+        return list(here.results)
     command = [sys.executable, "-m", "highwater", "check", "--quiet", "--json", "-"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

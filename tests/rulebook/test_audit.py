@@ -14,7 +14,7 @@ from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ def test_a_simplified_or_omitted_sentence_has_an_explanation() -> None:
         assert all(len(part.split()) <= 25 for part in sentence.how.split(". ")), sentence.says
 
 
-def test_show_lists_simplified_and_omitted_sentences(highwater: Command) -> None:
+def test_show_lists_simplified_and_omitted_sentences() -> None:
     out = " ".join(highwater("show", "966.15").out.split())
     told = [s for s in AUDIT.of_rule("966.15") if s.status == SIMPLIFIED]
     assert told
@@ -75,7 +75,7 @@ def test_show_lists_simplified_and_omitted_sentences(highwater: Command) -> None
     assert "simplified: " not in highwater("show", "966.7").out
 
 
-def test_the_json_of_show_has_every_sentence_of_a_rule(highwater: Command) -> None:
+def test_the_json_of_show_has_every_sentence_of_a_rule() -> None:
     (entry,) = highwater("show", "966.1", "--json", "-").results
     assert [s["says"] for s in entry["sentences"]] == [s.says for s in AUDIT.of_rule("966.1")]
     (gate, *_) = entry["sentences"]

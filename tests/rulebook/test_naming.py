@@ -29,7 +29,7 @@ from highwater.model.language import (
 from highwater.model.language.step_properties import step_property
 from highwater.model.replication.controller import Controller
 from highwater.model.truncation import Truncation
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 BOOK = {"R1": "the one rule", "R12": "and another"}
 
@@ -140,9 +140,7 @@ why = "Else it does not."
 """
 
 
-def test_a_user_s_protocol_can_have_a_rulebook(
-    highwater: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_s_protocol_can_have_a_rulebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(PROTOCOL)
     (tmp_path / "rules.toml").write_text(RULES)
     (tmp_path / "mine.toml").write_text('protocol = "mine.py"\n')

@@ -18,7 +18,7 @@ from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
-from tests.checker.conftest import Command
+from tests.command import highwater
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ def lines_of(file: str) -> list[str]:
     return (ROOT / file).read_text(encoding="utf-8").splitlines()
 
 
-def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> None:
+def test_show_prints_a_rule_s_statement_and_reason_first() -> None:
     out = highwater("show", "966.4").out
     rule = RULEBOOK["966.4"]
     flat = " ".join(out.split())
@@ -53,14 +53,14 @@ def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> 
     assert "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas\n" in out
 
 
-def test_only_links_are_longer_than_the_terminal(highwater: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_links_are_longer_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for name in (*list(RULEBOOK)[::16], "966.4", "KIP-966", "B"):
         lines = highwater("show", name).out.splitlines()
         assert 75 < max(len(line) for line in lines if not line.strip().startswith("http")) <= 80, name
 
 
-def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
+def test_show_lists_everything_about_a_rule() -> None:
     (entry,) = highwater("show", "966.1", "--json", "-").results
     assert entry["beyond"] is None
     assert [s["name"] for s in entry["switches"]] == ["hwm_needs_min_isr", "hwm_gate_is_committed_isr"]
@@ -77,7 +77,7 @@ def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
     ]  # fmt: skip
 
 
-def test_a_switch_of_two_protocols_is_listed_once(highwater: Command) -> None:
+def test_a_switch_of_two_protocols_is_listed_once() -> None:
     (entry,) = highwater("show", "966.4", "--json", "-").results
     (switch,) = [s for s in entry["switches"] if s["name"] == "eligible_leader_replicas"]
     assert switch["protocols"] == ["replication", "replication.controller", "replication.topic"]
@@ -135,7 +135,7 @@ def test_every_defect_of_the_gallery_goes_with_a_rule() -> None:
     assert set(GALLERY.names) == set(galleries.names())
 
 
-def test_show_lists_the_rules_of_a_family_and_of_a_proposal(highwater: Command) -> None:
+def test_show_lists_the_rules_of_a_family_and_of_a_proposal() -> None:
     by_prefix, by_name = highwater("show", "966").out, highwater("show", "kip-966").out
     assert by_prefix == by_name
     assert re.findall(r"^  (966\.\d+) ", by_name, re.M) == [n for n in RULEBOOK if n.startswith("966.")]
@@ -158,14 +158,14 @@ def test_show_lists_the_rules_of_a_family_and_of_a_proposal(highwater: Command) 
         ),
     ],
 )
-def test_an_unknown_number_is_one_line(highwater: Command, asked: str, said: str) -> None:
+def test_an_unknown_number_is_one_line(asked: str, said: str) -> None:
     run = highwater("show", asked)
     assert (run.status, run.out) == (2, "")
     assert run.err.startswith(f"highwater: {said}")
     assert run.err.count("\n") == 1
 
 
-def test_numbers_are_listed_apart_from_the_rules_that_state_them(highwater: Command) -> None:
+def test_numbers_are_listed_apart_from_the_rules_that_state_them() -> None:
     listed = highwater("list", "--kind", "numbers", "--json", "-").results
     assert [e["name"] for e in listed] == list(RULEBOOK)
     assert not {e["name"] for e in listed} & {

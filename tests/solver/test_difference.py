@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from highwater.model.language import LanguageError, Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from tests import models, zoo
-from tests.checker.conftest import Run
+from tests.command import highwater
 from tests.slow import slow
 
 CONTROLLER = "replication/controller/large-unclean-recovery"
@@ -136,7 +136,7 @@ class Join(Protocol):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_rule_with_a_field_of_its_own_is_compared_over_the_shared_fields(
-    highwater: Callable[..., Run], tmp_path: Path, reverse: bool
+    tmp_path: Path, reverse: bool
 ) -> None:
     (tmp_path / "join.py").write_text(MINE, encoding="utf-8")
     scenario = tmp_path / "join.toml"
@@ -165,7 +165,7 @@ def test_versions_with_a_field_each_are_refused_and_limits_are_results() -> None
     assert not any(found.actions.values())
 
 
-def test_the_command(highwater: Callable[..., Run]) -> None:
+def test_the_command() -> None:
     run = highwater("diff", CONTROLLER, "--rule", "member_epoch_check=off", "--action", "alter_partition")
     assert run.status == 1
     assert re.search(r"alter_partition\(isr=\[.*2\], stale=2\) differs", run.out)
@@ -182,9 +182,7 @@ def test_the_command(highwater: Callable[..., Run]) -> None:
     assert run.status == 3
 
 
-def test_a_difference_counts_however_the_comparison_ended(
-    highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_counts_however_the_comparison_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that is reached later does not invalidate it."""
 
     def stopped(*models: Model, **options: Any) -> Differences:
@@ -197,7 +195,7 @@ def test_a_difference_counts_however_the_comparison_ended(
     assert "stopped (seconds) after 1 actions" in run.out
 
 
-def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
+def test_two_profiles_or_scenarios() -> None:
     """All ways to name the two versions give the same comparison."""
     only = ("--action", "change_min_isr", "--json", "-", "--quiet")
     named = [
@@ -229,7 +227,7 @@ def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
         ((CONTROLLER, "kip_966", "--action", "fences"), "did you mean 'fence'"),
     ],
 )
-def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any, message: str) -> None:
+def test_bad_requests_are_one_line(arguments: Any, message: str) -> None:
     run = highwater("diff", *arguments)
     assert run.status == 2
     assert message in run.err

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from highwater import checker
-from tests.checker.conftest import Run
 from tests.checker.schema import problems
+from tests.command import highwater
 from tests.slow import slow
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "report/proof.schema.json").read_text())
@@ -25,9 +25,7 @@ CONTROLLER = "replication/controller/large-unclean-recovery"
 TWO = ("--set", "brokers=2", "--set", "replication_factor=2")
 
 
-def test_a_promised_violation_is_found_at_the_explorers_depth(
-    highwater: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_a_promised_violation_is_found_at_the_explorers_depth(tmp_path: Path) -> None:
     explored = highwater("check", DEFECT, "--json", "-")
     target = tmp_path / "result.json"
     run = highwater("prove", DEFECT, "--depth", 8, "--json", target)
@@ -44,23 +42,21 @@ def test_a_promised_violation_is_found_at_the_explorers_depth(
     assert "depth 5: 1 hold" in run.err
 
 
-def test_with_the_rules_on_nothing_is_found(highwater: Callable[..., Run]) -> None:
+def test_with_the_rules_on_nothing_is_found() -> None:
     run = highwater("prove", DEFECT, "--rule", "ineligible_replica_check=on", "--depth", 4, "--json", "-")
     (result,) = run.results
     assert (run.status, result["verdict"], result["stopped_by"]) == (0, "holds", "depth")
     assert (result["depth"], result["asked_depth"], result["complete"]) == (4, 4, False)
 
 
-def test_a_promise_beyond_the_depth_stays_open(highwater: Callable[..., Run]) -> None:
+def test_a_promise_beyond_the_depth_stays_open() -> None:
     run = highwater("prove", DEFECT, "--depth", 3, "--quiet")
     assert run.status == 0
     assert "The state that violates" not in run.out
     assert "expected to be violated, but not within this depth: isr_members_are_eligible" in run.out
 
 
-def test_an_unpromised_violation_a_deadlock_and_the_end(
-    highwater: Callable[..., Run], counter: Callable[..., Path]
-) -> None:
+def test_an_unpromised_violation_a_deadlock_and_the_end(counter: Callable[..., Path]) -> None:
     path = counter()
     assert "as no run is longer than 6 states" in highwater("prove", path, "--depth", 9).out
     run = highwater("prove", path, "--depth", 9, "--deadlock", "--json", "-")
@@ -72,7 +68,7 @@ def test_an_unpromised_violation_a_deadlock_and_the_end(
     assert run.results[0]["violations"][0]["depth"] == 8
 
 
-def test_limits_are_inconclusive(highwater: Callable[..., Run]) -> None:
+def test_limits_are_inconclusive() -> None:
     for limit in (("--limit-seconds", 0.2), ("--memory", 0.01)):
         run = highwater("prove", "truncation/kip-101", "--depth", 90, *limit, "--json", "-")
         (result,) = run.results
@@ -88,7 +84,7 @@ def test_limits_are_inconclusive(highwater: Callable[..., Run]) -> None:
     assert "of 90: inconclusive" in run.out
 
 
-def test_induction_for_all_epochs(highwater: Callable[..., Run]) -> None:
+def test_induction_for_all_epochs() -> None:
     run = highwater("prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--json", "-")
     (result,) = run.results
     assert run.status == 0
@@ -105,7 +101,7 @@ def test_induction_for_all_epochs(highwater: Callable[..., Run]) -> None:
     }
 
 
-def test_a_failure_of_induction_is_reported(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_failure_of_induction_is_reported(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     options = ("--induction", "--no-helpers", "--epochs", "unbounded", *TWO)
     run = highwater("prove", CONTROLLER, *options, "--json", target)
@@ -125,7 +121,7 @@ def test_a_failure_of_induction_is_reported(highwater: Callable[..., Run], tmp_p
 
 
 @slow("another induction; a fast test checks how a failure is reported")
-def test_a_failure_that_no_invariant_excludes_is_reported(highwater: Callable[..., Run]) -> None:
+def test_a_failure_that_no_invariant_excludes_is_reported() -> None:
     run = highwater(
         "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
     )
@@ -146,14 +142,14 @@ def test_a_failure_that_no_invariant_excludes_is_reported(highwater: Callable[..
         (("--rule", "nonsense=on"), "nonsense"),
     ],
 )
-def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any, message: str) -> None:
+def test_bad_requests_are_one_line(arguments: Any, message: str) -> None:
     run = highwater("prove", CONTROLLER, *arguments)
     assert run.status == 2
     assert message in run.err
     assert run.err.count("\n") == 1
 
 
-def test_nothing_to_unbound(highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
+def test_nothing_to_unbound(counter: Callable[..., Path]) -> None:
     run = highwater("prove", counter(), "--epochs", "unbounded")
     assert run.status == 2
     assert "bounds no number by a parameter" in run.err
@@ -162,7 +158,7 @@ def test_nothing_to_unbound(highwater: Callable[..., Run], counter: Callable[...
     assert "max_leader_epoch does more than to bound numbers" in run.err
 
 
-def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -> None:
+def test_epochs_that_end_nowhere_within_a_depth() -> None:
     scenario = "replication/controller/defect-elr-not-emptied"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results

@@ -6,9 +6,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
+from tests.command import highwater
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 
@@ -24,12 +23,11 @@ def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(*arguments: object) -> str:
-    line = ["check", SCENARIO, "--engine", "spark", *map(str, arguments)]
-    run = CliRunner().invoke(cli, line, prog_name="highwater")
-    assert run.exit_code == 2
-    assert run.stdout == ""
-    assert run.stderr.count("\n") == 1
-    return str(run.stderr)
+    run = highwater("check", SCENARIO, "--engine", "spark", *arguments)
+    assert run.status == 2
+    assert run.out == ""
+    assert run.err.count("\n") == 1
+    return run.err
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,6 +68,6 @@ def test_resume_needs_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_is_of_one_scenario(tmp_path: Path) -> None:
-    run = CliRunner().invoke(cli, ["check", "--engine", "spark", "--checkpoint", str(tmp_path)])
-    assert run.exit_code == 2
-    assert "name one scenario" in run.stderr
+    run = highwater("check", "--engine", "spark", "--checkpoint", tmp_path)
+    assert run.status == 2
+    assert "name one scenario" in run.err

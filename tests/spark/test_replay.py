@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from highwater.checker.cli import cli
 from highwater.traces.inputs import inputs
 from highwater.traces.replay import replay_input
+from tests.command import Run, highwater
 from tests.generation import write_log
 from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
@@ -24,11 +23,11 @@ from tests.traces.runs.made import good_run, write
 CLUSTER = "local-cluster[2,1,2048]"
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+def run(*arguments: object) -> Run:
+    return highwater("replay", *arguments)
 
 
-def on_spark(*arguments: object) -> Result:
+def on_spark(*arguments: object) -> Run:
     return run(*arguments, "--engine", "spark", "--spark-master", MASTER)
 
 
@@ -52,7 +51,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_many_inputs(tmp_path: Path) -> None:
     names = [CLUSTERS_4_2 / name for name in ("down-elr-unclean-210", "restarts-elr")]
     ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
-    assert on_spark(*names, "--quiet", "--json", ours).exit_code == 1
+    assert on_spark(*names, "--quiet", "--json", ours).status == 1
     run(*names, "--quiet", "--json", theirs)
     assert len(reports(ours)) == 2
     assert reports(ours) == reports(theirs)
@@ -78,9 +77,9 @@ def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -
     (tmp_path / segment.name).write_bytes(data)
     expected = run(tmp_path)
     found = on_spark(tmp_path)
-    assert (found.exit_code, found.stderr) == (expected.exit_code, expected.stderr)
-    assert found.exit_code == 2
-    assert segment.name in found.stderr
+    assert (found.status, found.err) == (expected.status, expected.err)
+    assert found.status == 2
+    assert segment.name in found.err
     assert "DAMAGED INPUT: " in found.output
 
 
@@ -90,20 +89,20 @@ def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> N
     bad = tmp_path / "bad.ndjson"
     bad.write_text(good.read_text()[:-40])
     found, expected = on_spark(good, bad, "--quiet"), run(good, bad, "--quiet")
-    assert (found.exit_code, found.stderr) == (2, expected.stderr)
+    assert (found.status, found.err) == (2, expected.err)
     assert found.output.startswith("1 input, ")
 
 
 def test_options_that_belong_together(tmp_path: Path) -> None:
-    assert "an option of --engine spark" in run(tmp_path, "--spark-master", MASTER).stderr
-    assert "only the embedded engine" in run(tmp_path, "--engine", "spark", "--html", tmp_path / "p").stderr
+    assert "an option of --engine spark" in run(tmp_path, "--spark-master", MASTER).err
+    assert "only the embedded engine" in run(tmp_path, "--engine", "spark", "--html", tmp_path / "p").err
 
 
 @pytest.mark.usefixtures("_spark")
 def test_a_profile_that_does_not_exist(log: Path) -> None:
     found = on_spark(log, "--profile", "kafka")
-    assert found.exit_code == 2
-    assert "unknown profile of replication.controller 'kafka'" in found.stderr
+    assert found.status == 2
+    assert "unknown profile of replication.controller 'kafka'" in found.err
 
 
 @pytest.mark.usefixtures("_spark")

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import highwater
-from highwater.checker.cli import cli
 from highwater.checker.scenarios import catalogue, request
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.model.language import (
@@ -34,6 +32,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.replay import hold
 from tests.checker.schema import problems
+from tests.command import highwater as ask
 from tests.machine.test_machine import run as run_machine
 
 ROOT = Path(__file__).parents[2]
@@ -51,26 +50,19 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ask(*arguments: str) -> Result:
-    result = CliRunner().invoke(cli, list(arguments), prog_name="highwater")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 def test_the_page_shows_the_output(store: Path) -> None:
     (command, shown) = re.findall(r"```console\n\$ highwater (.*?)\n(.*?)```", PAGE, re.S)[0]
     found = ask(*command.split())
-    assert found.exit_code == 1
+    assert found.status == 1
     shown = shown.partition("\nscenario ")[0]
     assert "reads_never_go_back (example) is violated by step 5" in shown
-    assert shown.strip() in found.stdout
+    assert shown.strip() in found.out
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_json_has_both_states(store: Path, engine: str) -> None:
     found = ask("check", "store.toml", *OFF, "--engine", engine, "--json", "-")
-    (result,) = json.loads(found.stdout)
+    (result,) = found.results
     schema = json.loads((ROOT / "checker/report/result.schema.json").read_text(encoding="utf-8"))
     assert problems([result], schema) == []
     (violation,) = result["violations"]
@@ -84,11 +76,11 @@ def test_json_has_both_states(store: Path, engine: str) -> None:
 def test_a_scenario_promises_it(store: Path) -> None:
     text = 'protocol = "store.py"\n[rules]\nremembers = false\n[expect]\nviolated = ["reads_never_go_back"]\n'
     (store / "store.toml").write_text(text)
-    assert ask("check", "store.toml").exit_code == 0
+    assert ask("check", "store.toml").status == 0
     (store / "store.toml").write_text(text.replace("= false", "= true"))
     found = ask("check", "store.toml")
-    assert found.exit_code == 1
-    assert "reads_never_go_back holds, but expected to be violated" in found.stdout
+    assert found.status == 1
+    assert "reads_never_go_back holds, but expected to be violated" in found.out
 
 
 @pytest.mark.parametrize(
@@ -104,32 +96,32 @@ def test_a_scenario_promises_it(store: Path) -> None:
 )
 def test_a_step_property_is_selected_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
     options = [word for name in names for word in ("--property", name)]
-    (result,) = json.loads(ask("check", "store.toml", *options, "--json", "-").stdout)
+    (result,) = ask("check", "store.toml", *options, "--json", "-").results
     assert result["properties"] == checked
 
 
 def test_show_and_walks_and_z3(store: Path) -> None:
-    assert "A client that has read a version reads it again" in ask("show", "store.toml").stdout
+    assert "A client that has read a version reads it again" in ask("show", "store.toml").out
     walked = ask("simulate", "store.toml", *OFF, "--walks", "2000")
-    assert walked.exit_code == 1
-    assert "reads_never_go_back (example) is violated by step" in walked.stdout
+    assert walked.status == 1
+    assert "reads_never_go_back (example) is violated by step" in walked.out
     proved = ask("prove", "store.toml", *OFF, "--depth", "6")
-    assert proved.exit_code == 1
-    assert "reads_never_go_back (example) is violated by step 5" in proved.stdout
+    assert proved.status == 1
+    assert "reads_never_go_back (example) is violated by step 5" in proved.out
 
 
 def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
     proved = ask("prove", "store.toml", "--induction", "--json", "proof.json")
-    assert proved.exit_code == 0
-    assert "2 invariants and 1 step property hold in every run" in proved.stdout
+    assert proved.status == 0
+    assert "2 invariants and 1 step property hold in every run" in proved.out
     (result,) = json.loads((store / "proof.json").read_text())
     assert result["helpers"] == ["copies_are_of_what_was_written"]
     assert result["step_properties"] == ["reads_never_go_back"]
     alone = ask("prove", "store.toml", "--induction", "--no-helpers")
-    assert alone.exit_code == 1
-    assert "Excluded by what was not assumed: copies_are_of_what_was_written" in alone.stdout
+    assert alone.status == 1
+    assert "Excluded by what was not assumed: copies_are_of_what_was_written" in alone.out
     without = ask("prove", "store.toml", "--induction", *OFF)
-    assert "read does not preserve reads_never_go_back" in without.stdout
+    assert "read does not preserve reads_never_go_back" in without.out
 
 
 # --- traces, charts, notebooks and machines -----------------------------------------------------------------
@@ -253,8 +245,8 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     assert request.asked("store.toml").properties[-1] == "reads_never_go_back"
     assert highwater.check("store.toml", rules={"remembers": False}).holds
     found = ask("check", "store.toml", *OFF, "--property", "reads_never_go_back")
-    assert found.exit_code == 2
-    assert "does not exist while the rule remembers is off" in found.stderr
+    assert found.status == 2
+    assert "does not exist while the rule remembers is off" in found.err
 
 
 def test_enabled_refers_to_the_state_before() -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import highwater
-from highwater.checker.cli import cli
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
@@ -18,6 +16,7 @@ from highwater.model.language.procedures import Procedure, ProcedureStep, taking
 from highwater.model.replication import PROTOCOL
 from highwater.model.replication.advice import START_BEST_LOG
 from highwater.traces.reports import advice
+from tests import command
 from tests.slow import all_but
 
 LOST, LED = "leader_completeness", "led_again"
@@ -128,7 +127,7 @@ def test_a_mistake_in_a_procedure_is_an_error(change: dict[str, Any], said: str)
 def test_an_unknown_procedure_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text('protocol = "replication"\nprocedure = "start_best_lg"\n', encoding="utf-8")
-    refused = CliRunner().invoke(cli, ["check", str(path)])
-    assert refused.exit_code == 2
+    refused = command.highwater("check", path)
+    assert refused.status == 2
     assert "own.toml:2: unknown procedure of replication 'start_best_lg'; did you mean" in refused.output
     assert refused.output.count("\n") == 1

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from highwater.checker.cli import cli
 from highwater.checker.commands import replay as replay_command
 from highwater.traces.inputs import Input
+from tests.command import Run, highwater
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import bad_run, good_run, write
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+def run(*arguments: str | Path) -> Run:
+    return highwater("replay", *arguments)
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def bad(tmp_path: Path) -> Path:
 
 def test_a_run_that_conforms(good: Path) -> None:
     result = run(good)
-    assert result.exit_code == 0
+    assert result.status == 0
     assert result.output.startswith("No problem found: every operation conforms to ")
     assert f"  input: {good}\n" in result.output
     assert "1 input, 12 records: no problem found" in result.output
@@ -39,7 +38,7 @@ def test_a_run_that_conforms(good: Path) -> None:
 
 def test_a_step_that_does_not_conform(good: Path, bad: Path) -> None:
     result = run(good, bad)
-    assert result.exit_code == 1
+    assert result.status == 1
     assert "nearest: follower_fetch(follower=2, leader=1)" in result.output
     assert "next_record_id: expected 2, recorded 0" in result.output
 
@@ -52,31 +51,31 @@ def test_a_compressed_file_that_is_cut_off_is_skipped(
     cut = tmp_path / "a-cut.gz"
     cut.write_bytes(gzip.compress(good.read_bytes())[:kept])
     result = run(cut, good)
-    assert result.exit_code == 3
-    assert f"  input: {good}\n" in result.stdout
-    assert result.stderr == f"highwater: skipped {cut}: the compressed file is cut off\n"
-    assert run(cut, good, bad).exit_code == 1
+    assert result.status == 3
+    assert f"  input: {good}\n" in result.out
+    assert result.err == f"highwater: skipped {cut}: the compressed file is cut off\n"
+    assert run(cut, good, bad).status == 1
 
 
 def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: Path) -> None:
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper" / "more.gz").write_bytes(gzip.compress(good.read_bytes()))
     result = run(tmp_path, "--quiet")
-    assert result.exit_code == 1
+    assert result.status == 1
     assert result.output.startswith("3 inputs, ")
     assert result.output.count("\n") == 1
 
 
 def test_rules_and_profile_can_be_switched(good: Path) -> None:
-    assert run(good, "--rule", "fenced_shrink=on").exit_code == 0
-    assert run(good, "--profile", "kip_320").exit_code == 1
-    assert run(good, "--profile", "kip_279").exit_code == 0
+    assert run(good, "--rule", "fenced_shrink=on").status == 0
+    assert run(good, "--profile", "kip_320").status == 1
+    assert run(good, "--profile", "kip_279").status == 0
 
 
 def test_json(bad: Path, tmp_path: Path) -> None:
     (shown,) = json.loads(run(bad, "--json", "-").output)
     target = tmp_path / "out.json"
-    assert run(bad, "--json", target).exit_code == 1
+    assert run(bad, "--json", target).status == 1
     (written,) = json.loads(target.read_text())
     assert {**shown, "seconds": 0} == {**written, "seconds": 0}
     assert shown["unexplained_count"] == 1
@@ -100,10 +99,10 @@ def test_bad_requests_are_one_line(good: Path, tmp_path: Path, arguments: list[s
     (tmp_path / "text").write_text("hello \x1b[31m\n")
     names = {"good": good, "cut": tmp_path / "cut.gz", "text": tmp_path / "text"}
     result = run(*(a.format(**names) for a in arguments))
-    assert result.exit_code == 2
-    assert message in result.stderr
+    assert result.status == 2
+    assert message in result.err
     assert "Traceback" not in result.output
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert len(result.err.strip().splitlines()) == 1
 
 
 def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +115,7 @@ def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pyt
 
     monkeypatch.setattr(replay_command, "replay_input", stop_at_the_second)
     result = run(good, bad)
-    assert result.exit_code == 130
+    assert result.status == 130
     assert f"  input: {good}\n" in result.output
     assert "interrupted: 1 input, " in result.output
 
@@ -133,7 +132,7 @@ def test_recorded_clusters_are_replayed_by_one_command(tmp_path: Path) -> None:
         target,
         "--quiet",
     )
-    assert result.exit_code in (0, 1)
+    assert result.status in (0, 1)
     reports = json.loads(target.read_text())
     assert len(reports) == 2, "a log and its dumps are one input"
     assert all("skipped: a dump of this metadata log" in r["notes"][0] for r in reports)

@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from highwater.checker.cli import cli
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import Gap
 from highwater.traces.metadata.replay import _gap_within
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import summary
+from tests.command import Run, highwater
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import beginning, change, flip, loss, write
@@ -24,8 +23,8 @@ NO_VALUE = b"\x01\x04\x00"
 """A CONFIG_RECORD with its frame alone."""
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+def run(*arguments: str | Path) -> Run:
+    return highwater("replay", *arguments)
 
 
 def log(tmp_path: Path, found: bool = True) -> tuple[Path, int]:
@@ -62,10 +61,10 @@ def test_the_command_reports_results_and_damage_with_status_2(tmp_path: Path, fo
     segment, _ = log(tmp_path, found)
     target = tmp_path / "result.json"
     result = run(segment.parent, "--json", target)
-    assert result.exit_code == 2
+    assert result.status == 2
     assert ("leader_elected_cleanly" in result.output) == found
     assert "1 input damaged" in result.output
-    (line,) = result.stderr.strip().splitlines()
+    (line,) = result.err.strip().splitlines()
     assert line.startswith(f"highwater: {segment}: byte ")
     (report,) = json.loads(target.read_text())
     assert len(report["damage"]) == 1

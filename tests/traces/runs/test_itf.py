@@ -12,7 +12,8 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.types import Array, Option, Set, Struct, Type
 from highwater.traces.runs.writing import ACTION, expression, itf, random_walk
-from tests.checker.conftest import counter, highwater
+from tests.checker.conftest import counter
+from tests.command import highwater
 from tests.models import everything, reachable_states, scenario_model
 
 __all__ = ["counter", "highwater"]
@@ -83,7 +84,7 @@ def test_every_state_comes_back(name: str) -> None:
     assert len(trace["states"]) == len(walk.path) + 1
 
 
-def test_a_loop_goes_back_from_the_last_state_to_its_first(highwater: Any, tmp_path: Path) -> None:
+def test_a_loop_goes_back_from_the_last_state_to_its_first(tmp_path: Path) -> None:
     model = scenario_model("replication/liveness-rejected")
     target = tmp_path / "run.itf.json"
     done = highwater("check", "replication/liveness-rejected", "--workers", "1", "--trace-out", target)
