@@ -1,4 +1,4 @@
-"""Fixtures that run the command in this process, and the counter's scenario."""
+"""Fixtures of the command's tests, and the counter's scenario."""
 
 from __future__ import annotations
 

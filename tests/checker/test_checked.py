@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.catalogue import load
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import asked
 from tests.command import highwater
 
 CLERK = '''
@@ -170,8 +169,7 @@ def test_with_symmetry_skipped_liveness_is_reported() -> None:
 def test_helpers_are_checked_only_if_a_scenario_names_them() -> None:
     helpers = {p.name for p in load("replication").helpers}
     shrink, records = (
-        set(Request.of(scenario_files.find(f"replication/{name}"), Overrides()).properties)
-        for name in ("small-shrink", "large-records")
+        set(asked(f"replication/{name}").properties) for name in ("small-shrink", "large-records")
     )
     assert helpers
     assert helpers <= shrink

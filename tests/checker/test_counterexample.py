@@ -10,7 +10,7 @@ import pytest
 from highwater.checker.base import text as words
 from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import BrokenRunError, follow, follow_all, tell
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language import Array, Bool, Index, Int, Option, Seq, Set, Struct
@@ -80,7 +80,7 @@ def test_the_text(model: Any, number: Any) -> None:
 
 
 def test_changes_are_folded_at_the_terminal_s_width() -> None:
-    model = Request.of(find("truncation/kip-320"), Overrides()).model()
+    model = asked("truncation/kip-320").model()
     elect = next(i for i, x in enumerate(model.instances) if str(x) == "controller_elect_leader(replica=0)")
     interpreter = Interpreter(model)
     after = interpreter.step(model.initial[0], elect).state

@@ -8,8 +8,7 @@ import pytest
 
 from highwater.checker.base.problems import Status, worst
 from highwater.checker.runner import one as exploration
-from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.search import SearchOptions
 from tests.checker.test_verdict_table import outcome
 
@@ -70,7 +69,7 @@ def test_the_worst_status() -> None:
 def test_an_interrupt_outside_the_search_is_an_outcome_too(
     monkeypatch: pytest.MonkeyPatch, where: Any
 ) -> None:
-    request = Request.of(find("truncation/kip-320"), Overrides())
+    request = asked("truncation/kip-320")
 
     def interrupt(*arguments: Any) -> Any:
         raise KeyboardInterrupt

@@ -11,8 +11,7 @@ import pytest
 from highwater.checker.engines.native import search
 from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import Abstract, Counterexample, follow_all
-from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
@@ -29,7 +28,7 @@ def found(model: Model) -> Counterexample:
 
 @pytest.fixture(scope="module")
 def gate() -> Model:
-    return Request.of(find("replication/sanity-promise-without-gate"), Overrides()).model()
+    return asked("replication/sanity-promise-without-gate").model()
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,7 @@ PROTOCOL = Long
 """
     )
     (tmp_path / "further.toml").write_text('protocol = "further.py"\n')
-    model = Request.of(find(str(tmp_path / "further.toml")), Overrides()).model()
+    model = asked(str(tmp_path / "further.toml")).model()
     example = found(model)
     assert example.abstract is not None
     assert example.abstract.steps[-1].leaves == ("n leaves 0..1",)

@@ -13,7 +13,7 @@ from highwater.checker.comparing.gate.entries import run as run_entry
 from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import constant_properties, vacuous
 from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import asked
 from highwater.model.language import (
     Action,
     Int,
@@ -254,7 +254,7 @@ QUICK = STANDARD[::20]
     "name", all_but(QUICK, STANDARD, "traces every scenario; the fast test traces one in twenty")
 )
 def test_tracing_finds_no_unexpected_vacuity_in_standard_scenarios(name: str) -> None:
-    request = Request.of(scenario_files.find(name), Overrides())
+    request = asked(name)
     assert vacuous(request.model(), request) == ()
 
 
@@ -270,7 +270,7 @@ def test_the_default_parameters_are_traced_once(monkeypatch: pytest.MonkeyPatch)
     vacuity._shared.cache_clear()
     known: set[str] = set()
     for name in ("quorum/small-elections", "quorum/small-three-voters"):
-        request = Request.of(scenario_files.find(name), Overrides())
+        request = asked(name)
         model = request.model()
         del traced[:]
         assert vacuous(model, request) == ()

@@ -133,7 +133,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_random_text_is_a_condition_or_is_refused(session: Session, text: str) -> None:
     try:

@@ -178,7 +178,7 @@ def meaning(node: Node, state: Sequence[int]) -> int | None:
     return int(compile_nodes([node])(state)[0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1 << 60))
 def test_undefined_agrees_with_a_plain_evaluation(seed: int) -> None:
     rng = Random(seed)

@@ -89,7 +89,7 @@ def after(stated: Any, duplicates: int = 0, **before: Any) -> Any:
     return traced.decode(steps[0].state) if steps and steps[0].state else None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1 << 40), duplicates=st.sampled_from([0, 3]))
 def test_messages_behave_as_pythons_sets_and_counters(seed: int, duplicates: int) -> None:
     rng = Random(seed)

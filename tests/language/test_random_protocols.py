@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, example, given, note, reject, settings
+from hypothesis import event, example, given, note, reject, settings
 from hypothesis import strategies as st
 
 from highwater.model.language import (
@@ -45,7 +45,7 @@ def traced(make: Any) -> Any:
         raise
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 @example(seed=1966)  # an element past the end and outside its type
 @example(seed=56)  # `first`, and two writes that meet
@@ -99,7 +99,7 @@ def _step(stated: Stated, model: Model, interpreter: Interpreter, before: Any, w
             assert step.state == stated.state.encode(after), "not the canonical form"
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 @example(seed=8)  # a free part, a condition, and a state that is not initial
 def test_initial_states_agree_with_plain_python(seed: int) -> None:
@@ -119,7 +119,7 @@ def test_initial_states_agree_with_plain_python(seed: int) -> None:
     assert [start.has(state) for state in some] == [state in wanted for state in some]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 @example(seed=195)  # `tail`, and a remainder
 @example(seed=473)  # `least_by`, and a product
@@ -154,7 +154,7 @@ def test_functions_agree_with_plain_python(seed: int) -> None:
                 assert function(**given_values) == (wanted if type_ is None else shown(type_, wanted))
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> None:
     from highwater.model.language import graph

@@ -14,8 +14,7 @@ from highwater.checker.engines.native import search
 from highwater.checker.engines.native import state_graph as explored
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.runner import one as exploration
-from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, Protocol, State, invariant
 from tests.liveness.protocols import Flapping
@@ -33,7 +32,7 @@ def apart(model: Model, options: SearchOptions, progress: Any = None) -> SearchR
 
 
 def model_of(name: str) -> Model:
-    return Request.of(find(name), Overrides()).model()
+    return asked(name).model()
 
 
 def nothing_explored(*arguments: Any) -> Any:
@@ -94,7 +93,7 @@ def test_an_interrupt_while_loops_are_looked_for_leaves_it_open(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("highwater.checker.engines.liveness.search.violating_run", interrupted)
-    request = Request.of(find("zookeeper/defect-unseen-bounce"), Overrides())
+    request = asked("zookeeper/defect-unseen-bounce")
     outcome = exploration.explore(request, name, engines.search(name), SearchOptions(workers=1))
     assert outcome.distinct_states > 0
     assert (outcome.verdict, outcome.status) == ("inconclusive", Status.INTERRUPTED)

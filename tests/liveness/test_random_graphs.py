@@ -83,7 +83,7 @@ def check(graph: Graph) -> None:
         assert told.others == tuple({"case": other} for other in found.others)
 
 
-@settings(max_examples=often(50, 3_000), deadline=None)
+@settings(max_examples=often(50, 3_000))
 @example(STRAYS)
 @example(DETOUR)
 @example(LATER)
@@ -93,7 +93,7 @@ def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph) -> None:
     check(graph)
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(graphs())
 def test_the_native_graph_gives_the_same_verdict(graph: Graph) -> None:
     model = model_of(graph)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis.database import InMemoryExampleDatabase
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
@@ -232,9 +232,7 @@ def test_without_swarm_there_is_one_taste(swarm: bool) -> None:
 
 @slow("Hypothesis shrinks for seconds; fast tests shrink by the machine")
 def test_hypothesis_own_shrinking_can_be_on() -> None:
-    failure = violated(
-        machine(HASTY), phases=list(Phase), suppress_health_check=list(HealthCheck), max_examples=500
-    )
+    failure = violated(machine(HASTY), phases=list(Phase), max_examples=500)
     assert len(failure.violation.path) == 3
 
 

@@ -30,8 +30,7 @@ from highwater.checker.comparing.mutation.examining import (
 )
 from highwater.checker.comparing.mutation.report import source_of
 from highwater.checker.engines import native, reference
-from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, interpreter_of
@@ -48,7 +47,7 @@ def examination(directory: Path, source: str, name: str, scenario: str = "") -> 
     (directory / f"{name}.py").write_text(source, encoding="utf-8")
     file = directory / f"{name}.toml"
     file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
-    return Examination(Request.of(scenario_files.find(str(file)), Overrides()))
+    return Examination(asked(str(file)))
 
 
 def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:

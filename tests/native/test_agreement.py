@@ -99,7 +99,7 @@ def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -
 
 
 @pytest.mark.usefixtures("compiled_anew")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 1 << 60))
 def test_engines_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(Random(seed))

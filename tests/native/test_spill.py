@@ -78,7 +78,7 @@ def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
         store.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(limit=st.sampled_from([0, 200, 1000]), steps=STEPS)
 def test_a_store_is_a_dictionary(limit: int, steps: list[Step]) -> None:
     held_against_a_dictionary(Store(limit, None), steps)
@@ -96,7 +96,7 @@ def full_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataFile, "write", write)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(after=st.integers(0, 12), limit=st.sampled_from([0, 200]), steps=STEPS)
 def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int, steps: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -138,7 +138,7 @@ def test_a_bit_that_flips_in_the_file_is_found() -> None:
 # --- visited states on disk -----------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     batches=st.lists(st.sets(st.integers(1, 600), max_size=120), max_size=14),
     spread=st.sampled_from([1, 1 << 40]),

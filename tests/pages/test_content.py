@@ -19,8 +19,7 @@ from highwater.checker.report.counterexample import follow_all
 from highwater.checker.report.page.content import content
 from highwater.checker.report.page.lanes import Lanes
 from highwater.checker.report.page.run import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
-from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Bool, Model, Protocol, State, Struct, action
 from highwater.model.language.interpreter import Interpreter
@@ -33,7 +32,7 @@ LATE = "replication/defect-late-fetch"
 
 @pytest.fixture(scope="module")
 def late() -> tuple[ShownRun, dict[str, Any]]:
-    model = Request.of(find(LATE), Overrides()).model()
+    model = asked(LATE).model()
     result = search(model, SearchOptions(workers=1))
     (run,) = counterexamples(model, result.violations, follow_all(model, result.violations))
     return run, content("late", [run])["runs"][0]
@@ -146,7 +145,7 @@ def test_bands_and_logs_are_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -
 
 def test_a_request_that_stays_has_an_arrow_to_each_receiver() -> None:
     """The arrow starts at the controller's decision, even if a request of another epoch was sent between."""
-    model = Request.of(find("truncation/truncate-to-hwm"), Overrides()).model()
+    model = asked("truncation/truncate-to-hwm").model()
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     run, *_ = counterexamples(model, result.violations, follow_all(model, result.violations))
     data = content("", [run])["runs"][0]

@@ -10,8 +10,7 @@ from docs.pages.markdown import FOLDER
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore
-from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 
 PLACE = "replication/controller/kafka-4.2-"
@@ -30,5 +29,5 @@ def full_name(name: str) -> str:
 
 def searched(name: str, rules: Mapping[str, bool] | None = None) -> SearchResult:
     """The result of a finding's scenario, with ``rules`` switched on (True) or off (False)."""
-    model = Request.of(scenario_files.find(full_name(name)), Overrides(rules=rules or {})).model()
+    model = asked(full_name(name), rules=rules or {}).model()
     return search_with_liveness(model, search, explore, SearchOptions(workers=1))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.checker.engines.native import search
-from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
 from tests.replication.findings_4_2 import FINDINGS, PLACE, searched
 from tests.slow import all_but
@@ -65,7 +64,7 @@ MENDED = ("elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "le
 
 @pytest.mark.parametrize("name", all_but(QUICK[:2], MENDED, REST))
 def test_the_mended_profile_has_no_mended_finding(name: str) -> None:
-    model = Request.of(scenario_files.find(PLACE + name), Overrides(profile="kafka_4_2_mended")).model()
+    model = asked(PLACE + name, profile="kafka_4_2_mended").model()
     result = search(model, SearchOptions(workers=1))
     assert result.complete
     assert not result.violations

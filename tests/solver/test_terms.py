@@ -82,7 +82,7 @@ def test_terms_agree_on_every_type_and_operation(nodes: int) -> None:
     assert list(disagreements(models.everything(nodes=nodes), often(40, 100))) == []
 
 
-@settings(max_examples=often(10, 25), deadline=None)
+@settings(max_examples=often(10, 25))
 @given(seed=st.integers(0, 1 << 60))
 def test_terms_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(random.Random(seed))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, event, given, note, settings
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 from highwater.checker.engines.native.code.machine import Effort
@@ -81,13 +81,13 @@ def disagreements(seed: int) -> int:
     return wrong
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 def test_an_instance_s_expression_agrees_with_the_property_on_states(seed: int) -> None:
     assert not disagreements(seed)
 
 
-@settings(max_examples=max(4, EXAMPLES // 8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(4, EXAMPLES // 8))
 @given(seed=st.integers(0, 1 << 60))
 def test_kernels_say_the_same(seed: int) -> None:
     model, stated, rng = drawn(seed)
@@ -102,7 +102,7 @@ def test_kernels_say_the_same(seed: int) -> None:
             assert broken == interpreter.broken(state, after)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1 << 60))
 def test_the_property_on_two_states_agrees_with_python(seed: int) -> None:
     rng = Random(seed)

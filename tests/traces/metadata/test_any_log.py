@@ -108,7 +108,7 @@ unknown_records = st.builds(lambda key: encode_unknown(key, 0, "X"), st.sampled_
 any_values = st.builds(lambda r, v: as_version(whole(*r), v), records, versions) | unknown_records
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.lists(any_values, min_size=1, max_size=6), max_size=8), st.booleans())
 def test_any_records_end_in_a_report_or_one_error(batches: list[list[bytes]], timelines: bool) -> None:
     content = control_batch(0, 1, 1000, "LEADER_CHANGE", leaderId=1, voters=[], grantingVoters=[])

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.engines import by_name as engines
-from highwater.checker.scenarios import catalogue, scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios import catalogue
+from highwater.checker.scenarios.request import Request, asked
 from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import Interpreter
@@ -26,7 +26,7 @@ Lines = list[dict[str, Any]]
 
 @cache
 def request_of(scenario: str) -> Request:
-    return Request.of(scenario_files.find(scenario), Overrides())
+    return asked(scenario)
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import highwater.traces.runs as runs
@@ -189,9 +189,7 @@ def test_the_format_is_known_by_the_first_line() -> None:
 
 # --- random input -----------------------------------------------------------------------------------------
 
-fuzzing = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fuzzing = settings(deadline=None, max_examples=40)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

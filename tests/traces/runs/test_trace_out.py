@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
+from highwater.checker.scenarios.request import asked
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold, replay_run
@@ -94,13 +95,11 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
 
 def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
     """The replay never loads a file named in a trace; the caller passes the model."""
-    from highwater.checker.scenarios.request import Overrides, Request
-    from highwater.checker.scenarios.scenario_files import find
 
     run("simulate", HASTY, "--walks", 300, "--depth", 20, "--trace-out", out)
     with pytest.raises(TraceError, match="unknown protocol"):
         replay_run(out)
     report = Report(str(out), "run of the model", "")
-    hold(read_run(out), Interpreter(Request.of(find(HASTY), Overrides()).model()), report)
+    hold(read_run(out), Interpreter(asked(HASTY).model()), report)
     assert not report.unexplained
     assert set(report.findings_count) == set(first_line(out)["about"]["violates"])

@@ -76,7 +76,7 @@ STATES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(EVENTS, max_size=15), max_size=3),
     st.lists(st.tuples(st.none() | STATES, STATES), max_size=6),
