@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.checker.test_pages import plain
+from tests.checker.test_api import plain
 from tests.command import Run, highwater
 
 ROOT = Path(__file__).parents[2]

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from highwater.checker.base import files as checksums
+from highwater.checker.base.files import checksum, of_descriptor
+
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory, remove_files
@@ -376,3 +379,25 @@ def test_a_synced_file_is_on_disk_before_it_replaces_the_target(
         beside.write_text("new", encoding="utf-8")
     assert seen == ["old"] * synced
     assert target.read_text(encoding="utf-8") == "new"
+
+
+# --- checksums of files are equal when read in pieces -------------------------------------------------
+
+
+CONTENT = bytes(range(256)) * 3
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(CONTENT)
+    return found
+
+
+@pytest.mark.parametrize("piece", [1, 7, 256, len(CONTENT), 1 << 20])
+def test_a_checksum_does_not_depend_on_the_piece_size(
+    piece: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "_PIECE", piece)
+    with path.open("rb") as file:
+        assert of_descriptor(file.fileno()) == (len(CONTENT), checksum(CONTENT))

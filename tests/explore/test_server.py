@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import doctest
 import json
+import re
 from typing import Any
 
 import pytest
 from werkzeug.test import Client, TestResponse
 
 from highwater.checker.engines.by_name import search
+from highwater.checker.explore.condition import condition
 from highwater.checker.explore.server import Application, explorer_page
 from highwater.checker.explore.session import Answers, Path
+from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
+from tests.checker.conftest import ROOT
 
 TOKEN = "a-secret"
 HERE = {"base_url": "http://127.0.0.1:8000"}
@@ -125,3 +130,26 @@ def test_an_invalid_request_gives_an_error(
 
 def test_too_long_a_question_is_refused(client: Client) -> None:
     assert client.get(f"/{TOKEN}/run", query_string={"watch": "x" * (1 << 17)}, **HERE).status_code == 404
+
+
+# --- the conditions in docs/explore -------------------------------------------------------------------
+
+
+PAGE = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
+
+
+def test_conditions_of_the_page_are_valid() -> None:
+    model = asked("replication/large-fencing").model()
+    (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)
+    texts = block.splitlines()
+    assert len(texts) > 5
+    for text in texts:
+        assert condition(model, text)
+
+
+def test_its_example_is_true() -> None:
+    (block,) = re.findall(r"^```pycon\n(.*?)^```$", PAGE, re.M | re.S)
+    examples = doctest.DocTestParser().get_doctest(block, {}, "explore", "explore.md", 0)
+    failed, tried = doctest.DocTestRunner().run(examples)
+    assert tried
+    assert not failed

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.house import size
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PRODUCT = ("model", "invariants", "checker", "traces")
@@ -136,3 +138,19 @@ def test_every_exception_has_a_reason(entries: dict[str, Any], fact: str) -> Non
     for name, entry in entries.items():
         assert set(entry) == {fact, "why"}, name
         assert len(entry["why"].split()) > 3, name
+
+
+# --- the counter of tokens ----------------------------------------------------------------------------
+
+
+PYTHON = '"""A page."""\n# why\ndef f(a, b):\n    """What."""\n    return a[b] + "x"\n'
+JAVA = '/* a\n page */ class A { String s = "// no comment"; // why\n int f(int a) { return a >>= 2; } }\n'
+
+
+def test_comments_docstrings_and_brackets_do_not_count(tmp_path: Path) -> None:
+    for name, text, count, tokens in (
+        ("a.py", PYTHON, size.python_tokens, "def f a b : return a b + x"),
+        ("A.java", JAVA, size.java_tokens, "class A String s = text int f int a return a >>= 2"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert count(tmp_path / name) == len(tokens.split())

@@ -29,7 +29,7 @@ from highwater.model.versions import versions
 from tests.checker.schema import problems
 from tests.command import highwater
 from tests.native.conftest import SMALL, checked, request_of, unmeasured
-from tests.native.test_identity import BOX
+from tests.native.test_kept import BOX
 
 HOLDS = "truncation/small-kip-101"
 SCHEMA = Path(package.__file__).parent / "checker/report/result.schema.json"

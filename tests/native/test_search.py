@@ -1,4 +1,4 @@
-"""The native search agrees with the reference search and with arithmetic, and respects its limits."""
+"""The native search and random walks agree with the reference search and with arithmetic, and respect their limits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import pytest
 
 from highwater.checker.engines import reference
 from highwater.checker.engines.breadth_first import BreadthFirst
-from highwater.checker.engines.native import search, worker
+from highwater.checker.engines.native import search, simulate, worker
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
 from highwater.checker.report import counterexample
-from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions
+from highwater.checker.scenarios.search import (
+    DEADLOCK,
+    EngineError,
+    Progress,
+    SearchOptions,
+    SimulationOptions,
+)
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import BoundError
 from tests import models, zoo
@@ -152,3 +158,39 @@ def test_a_lookup_finds_stored_fingerprints_and_ends(effort: Effort) -> None:
     assert {look_up(value) for value in absent.tolist()} == {-1}
     slots[slots == 0] = held[0]  # no free slot ends a lookup now
     assert {look_up(value) for value in absent.tolist()} == {-1}
+
+
+# --- random walks -------------------------------------------------------------------------------------
+
+
+def test_walks_do_not_depend_on_the_number_of_workers() -> None:
+    model = models.scenario_model("truncation/kip-320")
+    one, three = (
+        simulate(model, SimulationOptions(walks=3000, depth=40, seed=11, workers=w)) for w in (1, 3)
+    )
+    other = simulate(model, SimulationOptions(walks=3000, depth=40, seed=12))
+    for part in ("walks", "generated_states", "depth", "actions", "cut", "premises"):
+        assert getattr(one, part) == getattr(three, part), part
+    assert one.actions != other.actions
+    assert one.generated_states == one.walks + sum(one.actions.values())
+
+
+def test_every_walk_of_counters_is_as_long_as_it_must_be() -> None:
+    model = Model(zoo.Counters({"counters": 3, "top": 4}), [])
+    found = simulate(model, SimulationOptions(walks=500, depth=100))
+    assert (found.walks, found.generated_states, found.depth) == (500, 500 * 13, 13)
+    assert found.violations == []
+    stuck = simulate(model, SimulationOptions(walks=500, depth=100, deadlock=True))
+    assert [(v.property, v.depth) for v in stuck.violations] == [(DEADLOCK, 13)]
+
+
+def test_an_undeclared_bound_is_an_error() -> None:
+    with pytest.raises(BoundError, match="number leaves"):
+        simulate(Model(zoo.Everything({"nodes": 2}, {"undeclared"})), SimulationOptions(depth=50))
+
+
+def test_every_step_is_as_likely_as_the_others() -> None:
+    found = simulate(Model(zoo.Dice()), SimulationOptions(walks=6000, depth=2, seed=5))
+    assert sum(found.actions.values()) == 6000
+    assert set(found.actions) == {"one", "two", "three"}
+    assert all(1800 < count < 2200 for count in found.actions.values())  # six standard deviations

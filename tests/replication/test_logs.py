@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from highwater.model.language import Index, Int, Option, Seq, Struct
+from highwater.model.language import Index, Int, LanguageError, Option, Seq, Struct
 from highwater.model.language.function import Function
-from highwater.model.replication import logs
+from highwater.model.replication import Replication, features, logs
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.rules import ELR_FEATURE
 
 SIZE = 6
 EPOCH = Int(0, 7)
@@ -66,3 +69,15 @@ def test_a_follower_ends_with_a_prefix_of_the_leaders_log(pair: tuple[Log, Log])
         raise AssertionError("the follower never stopped truncating")
     assert len(follower) == common
     assert follower == leader[:common]
+
+
+# --- feature levels are read in one way only ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", sorted(features.RULES))
+def test_on_refuses_a_rule_that_depends_on_features(rule: str) -> None:
+    cluster = Replication({}, Replication.profiles["kip_966"].rules)
+    controller = Controller({}, Controller.profiles["kafka_4_2"].rules)
+    for on in (cluster.on, cluster.t.on, *([controller.t.on] if rule in ELR_FEATURE else [])):
+        with pytest.raises(LanguageError, match="feature levels decide"):
+            on(rule)

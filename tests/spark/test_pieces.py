@@ -16,6 +16,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from highwater.checker.engines.spark.request import ModelRequest
+from highwater.model import registry
+from highwater.model.language.model import Model
+from tests.checker.conftest import COUNTER
+from tests.spark.conftest import scenario
+
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 
@@ -29,12 +35,12 @@ from highwater.checker.engines.spark.checkpoint import (
     SparkCheckpoint,
 )
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
-from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, package
+from highwater.checker.engines.spark.request import SparkOptions, package
 from highwater.checker.engines.spark.search import search
 from highwater.checker.engines.spark.session import SparkConnection, cause, collect
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
-from tests.spark.conftest import MASTER, scenario
+from tests.spark.conftest import MASTER
 from tests.spark.test_manifests import parts_of
 
 
@@ -246,3 +252,26 @@ def test_damage_is_reported_before_spark_starts(without_spark: list[str], tmp_pa
     with pytest.raises(InputError, match=r"level-00002.json is not there"):
         search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
     assert without_spark == []
+
+
+# --- the request that a worker gets is enough to trace the model again --------------------------------
+
+
+@pytest.mark.parametrize("name", ["promise", "replication.controller"])
+def test_a_worker_finds_the_protocol_by_its_name(name: str) -> None:
+    """The protocol may be defined in a module below its package."""
+    model = Model(registry.protocol_of(name)({}, ()), ())
+    asked = ModelRequest.read(ModelRequest.of(model, False, False).text())
+    assert (asked.protocol, asked.source) == (name, None)
+    assert type(asked.model().protocol) is registry.protocol_of(name)
+
+
+def test_a_worker_gets_the_text_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "counter.py").write_text(COUNTER)
+    (tmp_path / "counter.toml").write_text('protocol = "counter.py"\nprofile = "plain"\n')
+    model, _ = scenario(str(tmp_path / "counter.toml"))
+    asked = ModelRequest.read(ModelRequest.of(model, False, True).text())
+    assert (asked.protocol, asked.source) == ("counter.py", COUNTER)
+    again = asked.model()
+    assert list(map(str, again.instances)) == list(map(str, model.instances))
+    assert again.safety == model.safety

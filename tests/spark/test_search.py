@@ -1,7 +1,8 @@
-"""The search on Spark agrees with the native one on small scenarios, for levels on driver and cluster."""
+"""The search on Spark agrees with the native one, for levels on driver and cluster, step properties and scenarios."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
 from highwater.checker.report import counterexample
-from highwater.checker.scenarios.search import SearchResult
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from tests.native.on_disk import assert_same
+from tests.slow import slow
 from tests.spark.conftest import scenario
+from tests.steps.ledger import DEPTHS, ledger
 
 
 def test_levels_of_the_driver_and_of_the_cluster(on_spark: Callable[..., SearchResult]) -> None:
@@ -73,3 +77,64 @@ def test_only_the_same_search_goes_on(on_spark: Callable[..., SearchResult], tmp
         on_spark(model, options, checkpoint=place, resume=True, deadlock=True)
     with pytest.raises(InputError, match="other rules"):
         on_spark(scenario("truncation/kip-279", "max_records=1")[0], options, checkpoint=place, resume=True)
+
+
+# --- a standard scenario of each kind on spark, on driver and cluster, equals the native search -------
+
+
+CHOSEN = (
+    "truncation/kip-101",  # violated
+    "replication/controller/small",
+    "replication/large-messages",
+    "quorum/large-elections",
+    "zookeeper/large-failover",
+)
+"""Scenarios of each protocol, with and without violations; the kernels are the native search's."""
+
+
+def test_they_are_standard_and_of_every_protocol() -> None:
+    assert all(scenario_files.titles()[name][1] for name in CHOSEN)
+    assert {scenario_files.find(name).definition.name for name in CHOSEN} == {
+        scenario.definition.name for scenario in scenario_files.standard()
+    } - {"promise"}  # the abstract protocol, which is small
+
+
+@slow("complete searches on Spark; fast for small ones")
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Path, name: str) -> None:
+    model, options = scenario(name)
+    expected = native.search(model, options)
+    alone = on_spark(model, options, checkpoint=tmp_path / "levels", small=1 << 40)
+    assert_same(alone, expected)
+    files = sorted((tmp_path / "levels").glob("level-*.json"))
+    manifests = [json.loads(p.read_text().splitlines()[0]) for p in files]  # the second line is a digest
+    sizes = sorted((sum(count for _, _, count, *_ in m["parts"]) for m in manifests), reverse=True)
+    assert sum(sizes) == expected.distinct_states
+    # The two largest levels run on the cluster, and the driver takes over again.
+    found = on_spark(model, options, small=sizes[1])
+    assert_same(found, expected)
+    assert found.spilled_bytes > 0
+    counterexample.follow_all(model, found.violations)
+
+
+# --- step properties on spark -------------------------------------------------------------------------
+
+
+ALL = SearchOptions(workers=1, all_states=True)
+
+
+def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult]) -> None:
+    """The first levels run on the driver, the others on the cluster; both find violations."""
+    model = ledger()
+    found = on_spark(model, ALL, small=60)
+    assert_same(found, native.search(model, ALL))
+    assert {v.property: v.depth for v in found.violations} == DEPTHS
+    counterexample.follow_all(model, found.violations)
+
+
+def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult], tmp_path: Path) -> None:
+    model, place = ledger(), tmp_path / "levels"
+    on_spark(model, ALL, checkpoint=place, limit_states=120)
+    found = on_spark(model, ALL, checkpoint=place, resume=True, small=1)
+    assert_same(found, native.search(model, ALL))
+    counterexample.follow_all(model, found.violations)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native, reference
 from highwater.checker.engines.solver import bounded
 from highwater.checker.report import counterexample
@@ -24,7 +26,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from tests.native.on_disk import PARTS, on_disk, small_batches
+from tests.native.on_disk import PARTS, assert_same, manifest, on_disk, part, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
 ONE = SearchOptions(workers=1)
@@ -208,3 +210,57 @@ def test_at_most_64_step_properties_are_supported() -> None:
     assert len(native.search(Model(Wheel(), step_properties=many[:64]), ALL).violations) == 64
     with pytest.raises(EngineError, match="at most 64"):
         native.search(Model(Wheel(), step_properties=many), ONE)
+
+
+# --- step properties with symmetry are checked on real steps from one state of each equivalence class ----
+
+
+WITH = SearchOptions(workers=1, symmetry=True, all_states=True)
+
+
+@step_property("test")
+def the_first_never_falls(m: Any, before: State, after: State) -> Any:
+    """The property is not symmetric: renaming nodes changes it."""
+    return before.values[0] <= after.values[0]
+
+
+def test_the_same_depths_with_fewer_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ledger()
+    whole, found = native.search(model, replace(WITH, symmetry=False)), native.search(model, WITH)
+    assert found.distinct_states < whole.distinct_states / 3
+    assert {v.property: v.depth for v in found.violations} == DEPTHS
+    counterexample.follow_all(model, found.violations)  # runs contain real states, not renamed ones
+    small_batches(monkeypatch)
+    kept = on_disk(model, slots=1 << 9, workers=1, symmetry=True, all_states=True)
+    assert (kept.distinct_states, kept.premises) == (found.distinct_states, found.premises)
+    assert {v.property: v.depth for v in kept.violations} == DEPTHS
+
+
+def test_an_asymmetric_property_is_refused() -> None:
+    model = Model(Ledger(), step_properties=[the_first_never_falls])
+    with pytest.raises(EngineError, match="property the_first_never_falls differs under node 0 ↔"):
+        native.search(model, WITH)
+
+
+# --- violated step properties in checkpoints ----------------------------------------------------------
+
+
+def test_earlier_violations_are_reported_after_a_resume(tmp_path: Path) -> None:
+    model = ledger()
+    whole = native.search(model, SearchOptions(workers=1, all_states=True))
+    first = part(model, "in memory", tmp_path, 80, resume=False, all_states=True)
+    assert first.stopped_by == "states"
+    assert {v.property for v in first.violations} == {"values_never_fall"}
+    assert manifest(tmp_path)["found"]
+    found = part(model, "in memory", tmp_path, all_states=True)
+    assert_same(found, whole)
+    assert found.violations == whole.violations
+    counterexample.follow_all(model, found.violations)
+    again = part(model, "in memory", tmp_path, all_states=True)  # on a complete search
+    assert {v.property: v.depth for v in again.violations} == DEPTHS
+
+
+def test_another_property_is_another_search(tmp_path: Path) -> None:
+    part(ledger("values_never_fall"), "in memory", tmp_path, 40, resume=False)
+    with pytest.raises(InputError, match="made with other properties"):
+        part(ledger("term_never_falls"), "in memory", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from highwater.model.language import Int, Protocol, State, Struct, action, requi
 from highwater.model.language.model import Model
 from highwater.model.language.tracker import NEAREST
 from highwater.traces.reports.report import Report
-from highwater.traces.runs import Interpreter, hold
+from highwater.traces.runs import Interpreter, hold, replay_run
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
 from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
@@ -191,3 +192,25 @@ def test_a_step_from_an_unreachable_state_is_no_explanation(hidden: Any, tmp_pat
     assert report.notes == [
         "line 3: skipped a step that leaves the state's types: no run reaches the state that it starts from"
     ]
+
+
+# --- the example in docs/trace-format -----------------------------------------------------------------
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "trace-format.md").read_text(encoding="utf-8")
+((EXAMPLE, ANSWER),) = re.findall(r"```json\n(.*?)```.*?```\n(.*?)```", PAGE, re.DOTALL)[:1]
+
+
+def test_the_example_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text(EXAMPLE, encoding="utf-8")
+    report = replay_run(path)
+    assert (report.explained, report.operations) == (True, 4)
+
+
+def test_the_changed_example_is_not(tmp_path: Path) -> None:
+    lines = EXAMPLE.splitlines()
+    lines[2] = re.sub(r'"changes": .*', '"changes": {"brokers[0].hwm": 1}}', lines[2])
+    path = tmp_path / "run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert ANSWER in str(replay_run(path))
