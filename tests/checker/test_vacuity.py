@@ -10,12 +10,10 @@ import pytest
 import highwater as package
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.entries import run as run_entry
-from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import constant_properties, vacuous
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import asked
 from highwater.model.language import (
-    Action,
     Int,
     Model,
     Protocol,
@@ -25,7 +23,6 @@ from highwater.model.language import (
     require,
     step_property,
 )
-from highwater.model.language.model import trace_instances
 from tests.checker.schema import result_problems
 from tests.command import highwater
 from tests.slow import all_but
@@ -256,27 +253,6 @@ QUICK = STANDARD[::20]
 def test_tracing_finds_no_unexpected_vacuity_in_standard_scenarios(name: str) -> None:
     request = asked(name)
     assert vacuous(request.model(), request) == ()
-
-
-def test_the_default_parameters_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default parameters are traced once for a protocol that several requests share."""
-    traced: list[str] = []
-
-    def counted(protocol: Any, leaves: Any, inputs: Any, action: Action, parameters: Any) -> Any:
-        traced.append(action.name)
-        return trace_instances(protocol, leaves, inputs, action, parameters)
-
-    monkeypatch.setattr("highwater.checker.report.vacuity.trace_instances", counted)
-    vacuity._shared.cache_clear()
-    known: set[str] = set()
-    for name in ("quorum/small-elections", "quorum/small-three-voters"):
-        request = asked(name)
-        model = request.model()
-        del traced[:]
-        assert vacuous(model, request) == ()
-        assert set(traced) == set(model.ruled_out) - known
-        assert not known or known & set(model.ruled_out)
-        known |= set(model.ruled_out)
 
 
 @step_property("test")

@@ -35,7 +35,7 @@ from highwater.model.language import Model
 from highwater.traces.reading import TraceError
 from tests import models
 from tests.native.on_disk import PARTS, small_batches
-from tests.slow import all_but, often
+from tests.slow import often, slow
 
 SCENARIO = "truncation/kip-101"
 SMALL = {"max_records": 1}
@@ -167,13 +167,15 @@ def trace_of_a_run(model: Model, place: Path) -> Read:
     return read
 
 
-KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
-    "Spark checkpoint": (spark_checkpoint, often(30, 120)),
-    "machine code": (machine_code, 60),
-    "gate's baseline": (gate_baseline, often(30, 60)),
-    "trace of a run": (trace_of_a_run, often(30, 60)),
+WRITERS: dict[str, Callable[[Model, Path], Read]] = {
+    "Spark checkpoint": spark_checkpoint,
+    "machine code": machine_code,
+    "gate's baseline": gate_baseline,
+    "trace of a run": trace_of_a_run,
 }
-"""Kind of file → its writer and reader, and the number of flips."""
+"""Kind of file → its writer and reader."""
+KINDS = dict.fromkeys(WRITERS, often(30, 120))
+"""Kind of file → the number of flips."""
 
 STRICT = ["Spark checkpoint"]
 """The kinds in which every flipped bit must be detected. Machine code is in a file with unused room."""
@@ -192,21 +194,18 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
+FEW = {"Spark checkpoint": 3, "machine code": 3, "gate's baseline": 3}
+CASES = [
+    *FEW.items(),
+    *(pytest.param(*case, marks=slow("each flip is a search; fast for three")) for case in KINDS.items()),
+]
+
+
 @pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; fast tests below have a few"))
-def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None:
-    make, count = KINDS[kind]
-    place = tmp_path / "place"
-    found, same = flips(place, make(model, place), count)
-    print(f"{kind}: {found} found, {same} mean the same")
+@pytest.mark.parametrize(("kind", "count"), CASES)
+def test_a_flipped_bit_is_found(kind: str, count: int, model: Model, tmp_path: Path) -> None:
+    found, same = flips(tmp_path / "place", WRITERS[kind](model, tmp_path / "place"), count, seed=2)
     assert found + same == count
+    assert found > 0
     if kind in STRICT:
         assert same == 0
-
-
-@pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize("kind", ["Spark checkpoint", "machine code", "gate's baseline"])
-def test_a_few_flipped_bits_are_found(kind: str, model: Model, tmp_path: Path) -> None:
-    found, same = flips(tmp_path / "place", KINDS[kind][0](model, tmp_path / "place"), 3, seed=2)
-    assert found + same == 3
-    assert found > 0

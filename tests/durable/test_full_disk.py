@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,38 +155,3 @@ def test_files_may_not_be_larger(name: str, room: int, tmp_path: Path) -> None:
     prepare(tmp_path)
     (tmp_path / "temporary").mkdir()
     holds(COMMANDS[name], tmp_path, {"TMPDIR": str(tmp_path / "temporary")}, limit)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() or shutil.which("mount") is None:
-        pytest.skip("only root may mount a file system")
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(place)], capture_output=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
-    try:
-        yield place
-    finally:
-        # A child process may end a moment after the command.
-        for _ in range(100):
-            if not subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode:
-                break
-            time.sleep(0.1)
-        else:
-            pytest.fail(f"{place} is still used by a process")
-
-
-@pytest.mark.parametrize("room", ROOM)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_small_disk(name: str, room: int, small_disk: Path) -> None:
-    """Machine code, temporary files and results share the space."""
-    prepare(small_disk)
-    (small_disk / "temporary").mkdir()
-    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    (small_disk / "filler").write_bytes(bytes(free - room))
-    environment = {"TMPDIR": str(small_disk / "temporary"), "HIGHWATER_CACHE": str(small_disk / "code")}
-    holds(COMMANDS[name], small_disk, environment, None)

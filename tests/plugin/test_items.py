@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import highwater.checker.engines.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
-from tests.slow import slow
 
 pytest_plugins = ["pytester"]
 
@@ -241,13 +240,3 @@ def test_junit_has_each_item_and_its_counts(project: pytest.Pytester) -> None:
     assert {p.get("name") for p in case.iter("property")} == {"distinct_states", "depth"}
     (failure,) = case.iter("failure")
     assert "violated at depth 4" in (failure.text or "")
-
-
-@slow("starts two workers of xdist; the fast test sends reports as xdist does")
-@pytest.mark.parametrize("how", ["load", "loadgroup"])
-def test_xdist_gives_the_same(project: pytest.Pytester, how: str) -> None:
-    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
-    scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
-    scenario(project, "hasty", HASTY)
-    result = project.runpytest_subprocess(*PLUGIN, "--highwater", "-n", "2", "--dist", how)
-    result.assert_outcomes(passed=3, failed=1)

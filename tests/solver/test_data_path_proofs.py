@@ -1,4 +1,4 @@
-"""Leader completeness at message level, by induction, and the rules that the proof rests on."""
+"""Leader completeness at message level, by induction, and the helper invariants that the proof needs."""
 
 from __future__ import annotations
 
@@ -12,117 +12,6 @@ from tests.solver.controllers import broken
 from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, STEPS, data_path, prove
 
 COMPLETENESS = {"leader_completeness", "electable_completeness", "consumers_read_consistently"}
-INVARIANTS = {i.name for i in DEFINITION.invariants}
-SERVES = "electable_completeness logs_match_below_hwm consumers_read_consistently"
-
-HOLES: dict[str, tuple[str, str]] = {
-    # --- records -------------------------------------------------------------------------------------------
-    # A new follower truncates to its own HWM, which can lag.
-    "divergence_check": ("answer_fetch", f"{SERVES} leader_completeness"),
-    # A fetch of another leader epoch counts for the HWM.
-    "fetch_epoch_check": ("answer_fetch", "logs_match_below_hwm consumers_read_consistently"),
-    # A record of another leader is appended.
-    "fetch_response_epoch_check": (
-        "take_fetch_answer",
-        "leader_completeness electable_completeness logs_match_below_hwm acknowledgement_means_min_isr_copies",
-    ),
-    # --- epochs --------------------------------------------------------------------------------------------
-    # Two brokers lead in one leader epoch; or a change keeps the partition epoch, so brokers' views
-    # disagree.
-    "elections_bump_leader_epoch": ("fence_broker", "told_leaders_lead leader_change_ends_the_leader_epoch"),
-    "every_change_bumps_partition_epoch": ("unfence_broker", "partition_change_is_counted"),
-    # --- high watermark ------------------------------------------------------------------------------------
-    "hwm_within_log": ("take_fetch_answer", "hwm_within_log logs_match_below_hwm"),
-    "hwm_needs_min_isr": ("answer_fetch", f"{SERVES} leader_completeness"),
-    # A partition with fewer replicas than min ISR commits nothing.
-    "min_isr_within_replicas": ("replay_metadata", "hwm_reaches_what_the_isr_has"),
-    "hwm_gate_is_committed_isr": (
-        "propose_expand",
-        f"{SERVES} leader_completeness acknowledgement_means_min_isr_copies",
-    ),
-    # A leader alone in the ISR acknowledges records that only it has.
-    "acks_all_needs_min_isr": ("take_fetch_answer", "acknowledgement_means_min_isr_copies"),
-    # The HWM does not wait for a member that is being removed but can still be elected.
-    "hwm_waits_for_leaving": (
-        "propose_shrink",
-        f"{SERVES} leader_completeness acknowledgement_means_min_isr_copies",
-    ),
-    # Records that consumers have read are lost or were never committed; the end offset that consumers get
-    # falls.
-    "consumers_read_below_hwm": (
-        "write_acks_one",
-        "electable_completeness leader_completeness told_end_never_falls",
-    ),
-    "end_waits_for_epoch_start": ("replay_metadata", "told_end_never_falls"),
-    # A broker that shuts down has a view that the controller never had.
-    "changes_are_no_stop_replica": ("replay_metadata", "views_are_former_states"),
-    # Fetches in another leader epoch count.
-    "fetch_state_per_epoch": ("replay_metadata", "electable_completeness"),
-    "re_election_forgets_fetches": ("replay_metadata", "electable_completeness"),
-    # --- ISR: a member's missing records show only later, so a helper invariant fails ------------------------
-    "join_at_hwm": (
-        "propose_expand",
-        "acknowledgement_means_min_isr_copies the_electable_hold_what_is_committed",
-    ),
-    "join_at_epoch_start": ("propose_expand", "the_electable_hold_what_is_committed"),
-    "proposal_outlives_known_metadata": ("replay_metadata", "proposals_are_the_leaders"),
-    # A retried proposal has broker epochs in which no follower has fetched.
-    "epochs_from_fetches": ("retry_alter_partition", "proposals_are_the_leaders"),
-    "member_epoch_check": ("handle_alter_partition", "electable_completeness"),
-    "partition_epoch_check": ("handle_alter_partition", "electable_completeness"),
-    "ineligible_replica_check": ("handle_alter_partition", "isr_members_are_eligible"),
-    # --- eligibility ---------------------------------------------------------------------------------------
-    "unclean_registration": ("start_broker", "electable_completeness"),
-    # Unclean elections of the last known leader instead of recovery.
-    "unclean_recovery": ("unfence_broker", "electable_completeness leader_completeness"),
-    "isr_may_become_empty": ("fence_broker", "elr_only_under_min_isr isr_and_elr_are_disjoint"),
-    "eligible_leader_replicas": ("fence_broker", "recovery_quorum_has_min_isr_members"),
-    "last_known_elr": ("start_broker", "recovery_quorum_has_min_isr_members"),
-    "fenced_before_registration": ("start_broker", "recovery_quorum_has_min_isr_members"),
-    "clean_registration": ("start_broker", "enough_are_electable"),
-    # A clean shutdown loses unflushed records without a sign of it.
-    "file_after_flush": ("finish_shutdown", "electable_completeness acknowledgement_means_min_isr_copies"),
-}
-"""Rule off → an action and the protocol's invariants that it then breaks, separated by spaces.
-
-Two brokers, one record, min ISR 2. Helper invariants are listed only if no other fails.
-"""
-
-ELSEWHERE = {
-    # With min ISR 1, a leader elected from the ELR alone is a large enough ISR.
-    "elr_follows_election": (2, 1, ["unfence_broker"], "elr_only_under_min_isr"),
-    # With two brokers and min ISR 2, no member can be proposed while records are committed.
-    "hwm_over_maximal_isr": (3, 2, ["answer_fetch"], "leader_completeness"),
-}
-"""Rules that matter with other sizes: (brokers, min ISR, actions, an invariant that they break)."""
-
-HARMLESS = {
-    # The controller repeats the checks of eligibility and broker epochs; a partition epoch has one leader
-    # epoch.
-    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check",
-    "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
-    # Affects only when a leader is elected, and which candidate.
-    "election_on_unfencing", "leader_stays", "replica_order",
-    # The budgets exclude operators and recovery; the unclean_recovery rule excludes other unclean elections.
-    "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
-    "balanced_election_waits_for_elr", "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check",
-    "unclean_election_recovers",
-    "cancellation_is_whole", "proposals_end_recovery",
-    "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
-    "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced", "removed_replicas_delete",
-    # The budgets exclude controller failovers, and producers that wait longer than an epoch. A broker that
-    # ignores metadata while it shuts down only knows less.
-    "answers_are_committed", "followers_end_waiting", "listens_while_shutting_down",
-    # There are no sessions. No message is lost, so no retry is accepted. Within a leader epoch, a response
-    # that arrives once fits the fetch offset.
-    "live_session_check", "proposal_keeps_its_epochs", "fetch_response_check",
-    # The ELR is never off and recovery is excluded. No broker stops without permission or before its
-    # registration, or has a second log directory.
-    "elr_off_empties_elr", "elr_off_forgets_last_known", "elr_begins_empty", "recovery_counts_unfenced",
-    "unseen_stop_is_clean", "early_stop_writes_none", "clean_in_every_directory",
-}  # fmt: skip
-"""Rules on which no proof here rests: others do the same, or the budgets exclude their cases."""
-
 NEEDED: dict[str, tuple[int, int, str]] = {
     "registrations_are_the_brokers": (2, 1, "unfence_broker"),
     "isr_has_its_leader": (2, 1, "fence_broker"),
@@ -201,36 +90,8 @@ def test_every_helper_invariant_is_needed(name: str) -> None:
     assert broken(result)
 
 
-def test_every_rule_and_helper_invariant_is_in_a_table() -> None:
+def test_every_helper_invariant_is_in_the_table() -> None:
     assert set(NEEDED) == {i.name for i in HELPERS.invariants}
-    assert set(HOLES) | set(ELSEWHERE) | HARMLESS == KIP_966
-    assert len(HOLES) + len(ELSEWHERE) + len(HARMLESS) == len(KIP_966)
-
-
-@slow("proves an action with each rule off; the controller has a fast test")
-@pytest.mark.parametrize("rule", list(HOLES)[:: often(3, 1)])
-def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
-    action, names = HOLES[rule]
-    result = prove(data_path(2, 1, off=[rule]), [action])
-    found, properties = set(broken(result)), set(names.split())
-    assert result.stopped_by is None
-    assert found & INVARIANTS == properties & INVARIANTS
-    assert properties <= found
-
-
-@slow("proves an action with other sizes; the controller has a fast test")
-@pytest.mark.parametrize("rule", ELSEWHERE)
-def test_a_hole_that_needs_another_size(rule: str) -> None:
-    brokers, min_isr, actions, name = ELSEWHERE[rule]
-    assert set(actions) <= broken(prove(data_path(brokers, 1, min_isr, off=[rule]), actions))[name]
-
-
-@slow("another complete proof")
-def test_other_rules_break_no_proof() -> None:
-    """All harmless rules can be off together, except one that needs some of them on."""
-    alone = "elr_off_forgets_last_known"
-    assert prove(data_path(2, 1, off=HARMLESS - {alone})).proved
-    assert prove(data_path(2, 1, off=[alone])).proved
 
 
 LARGER = slow("searches millions of states; fast with the least sizes")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,9 @@ from highwater.traces.inputs import inputs
 from highwater.traces.replay import replay_input
 from tests.command import Run, highwater
 from tests.generation import write_log
-from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import good_run, write
-
-CLUSTER = "local-cluster[2,1,2048]"
 
 
 def run(*arguments: object) -> Run:
@@ -115,32 +109,3 @@ def test_interrupted(log: Path) -> None:
 
 
 # --- a whole command, killed ---
-
-
-@slow("starts a command with its own Spark session, for minutes; test_kills.py kills searches")
-@whole_only
-def test_a_killed_executor_costs_a_retry(tmp_path: Path) -> None:
-    from tests.spark.test_survival import descendants, start, wait_for
-
-    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-    if shutil.which("java") is None:
-        pytest.skip("Java is not installed")
-    folders = [tmp_path / name for name in ("a", "b", "c")]
-    for seed, folder in enumerate(folders):
-        write_log(folder, partitions=2_000, records=400_000, seed=seed)
-    file, expected = tmp_path / "result.json", tmp_path / "expected.json"
-    process = start(*folders, "--spark-master", CLUSTER, "--json", file, word="replay")
-    try:
-        wait_for(lambda: any("pyspark.daemon" in line for _, line in descendants(process.pid)), process)
-        executors = [p for p, line in descendants(process.pid) if "CoarseGrainedExecutorBackend" in line]
-        assert len(executors) == 2
-        os.kill(executors[0], signal.SIGKILL)
-        _, said = process.communicate(timeout=600)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert process.returncode == 1, said
-    assert "Exception" not in said
-    run(*folders, "--quiet", "--json", expected)
-    assert reports(file) == reports(expected)

@@ -26,11 +26,10 @@ if shutil.which("java") is None:
 
 LARGE = ("truncation/kip-320", "--set", "replicas=4", "--set", "max_leader_epoch=2", "--set", "max_records=1")
 STATES = 6_035_513
-CLUSTER = "local-cluster[2,1,3072]"
 
 
-def command(*arguments: object, word: str = "check") -> list[str]:
-    return [sys.executable, "-m", "highwater", word, *map(str, arguments), "--engine", "spark"]
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "highwater", "check", *map(str, arguments), "--engine", "spark"]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -46,9 +45,9 @@ def wait_for(what: Callable[[], object], process: subprocess.Popen[str], seconds
         time.sleep(0.02)
 
 
-def start(*arguments: object, word: str = "check") -> subprocess.Popen[str]:
+def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*arguments, word=word),
+        command(*arguments),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,7 @@ from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode
 from highwater.traces.metadata.beliefs import automaton
 from highwater.traces.metadata.follow import MetadataFollower
-from highwater.traces.metadata.replay import Reading, replay_metadata
+from highwater.traces.metadata.replay import Reading
 from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
@@ -133,25 +132,6 @@ def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
 def test_larger_logs_are_explained(tmp_path: Path, elr: bool) -> None:
     write_log(tmp_path, partitions=1000, records=150_000, seed=10, elr=elr, snapshot_every=20_000)
     check_explained(tmp_path)
-
-
-def test_the_garbage_collector_runs_less_often_during_a_replay(tmp_path: Path) -> None:
-    """The garbage collector would walk the large tables in vain; docs/benchmarks.md has the figures."""
-    write_log(tmp_path, partitions=40, records=1000, brokers=4, seed=1)
-    before, seen = gc.get_threshold(), []
-    often = (700, 10, 10)
-    report = Report(str(tmp_path), "metadata log", "")
-    gc.set_threshold(*often)
-    try:
-        replay_metadata(
-            open_metadata_log(tmp_path), report, progress=lambda _: seen.append(gc.get_threshold())
-        )
-        after = gc.get_threshold()
-    finally:
-        gc.set_threshold(*before)
-    assert seen
-    assert all(threshold[0] > often[0] for threshold in seen)
-    assert after == often
 
 
 # --- the incident of the tutorial ---
