@@ -21,13 +21,13 @@ _NOTES = {"$schema", "$defs", "title", "description"}
 
 def result_problems(*results: Any, form: str = "result") -> list[str]:
     """Each violation of a result's schema."""
-    text = (ROOT / f"checker/report/{form}.schema.json").read_text(encoding="utf-8")
+    text = (ROOT / f"checker/report/{form}.schema.json").read_text()
     return problems(list(results), json.loads(text))
 
 
 def form_problems(value: Any, schema: str) -> list[str]:
     """Each violation of the schema in a file of the repository."""
-    return problems(value, json.loads((ROOT / schema).read_text(encoding="utf-8")))
+    return problems(value, json.loads((ROOT / schema).read_text()))
 
 
 def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list[str]:

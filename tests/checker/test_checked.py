@@ -60,13 +60,13 @@ class Clerk(Protocol):
 @pytest.fixture
 def clerk(tmp_path: Path) -> Path:
     path = tmp_path / "clerk.py"
-    path.write_text(CLERK, encoding="utf-8")
+    path.write_text(CLERK)
     return path
 
 
 def changed(clerk: Path, before: str, after: str) -> Path:
     assert before in CLERK
-    clerk.write_text(CLERK.replace(before, after), encoding="utf-8")
+    clerk.write_text(CLERK.replace(before, after))
     return clerk
 
 
@@ -113,7 +113,7 @@ def test_walks_and_proofs_say_that_they_leave_liveness_out(clerk: Path) -> None:
 
 def test_properties_left_out_by_the_scenario_are_reported(clerk: Path) -> None:
     scenario = clerk.with_name("clerk.toml")
-    scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n', encoding="utf-8")
+    scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n')
     for command in ("check", "show"):
         done = highwater(command, str(scenario))
         assert done.status == 0
@@ -148,7 +148,7 @@ def test_an_attribute_with_another_name_is_ignored(clerk: Path) -> None:
 def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(clerk: Path) -> None:
     for place in ('@invariant("C1"', '@action(c="client"'):
         text = CLERK.replace('self.on("in_turn")', "False").replace(place, f'{place}, rule="in_turn"', 1)
-        clerk.write_text(text, encoding="utf-8")
+        clerk.write_text(text)
         done = highwater("check", str(clerk), "--property", "another_is_next", "--rule", "in_turn=on")
         assert done.status == 0, done.out + done.err
 
@@ -156,7 +156,7 @@ def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(clerk: Path) 
 def test_a_rule_that_is_consulted_under_another_alone_is_consulted(clerk: Path) -> None:
     text = CLERK.replace('goes round.")}', 'goes round."), "other": Rule("C4", "Nobody is ahead.")}')
     text = text.replace('if self.on("in_turn")', 'if self.on("in_turn") or self.on("other")')
-    clerk.write_text(text, encoding="utf-8")
+    clerk.write_text(text)
     assert highwater("check", str(clerk)).status == 0
 
 

@@ -141,7 +141,7 @@ def test_standard_output_is_for_the_result_alone(tmp_path: Path, capsys: pytest.
         out.say("a line for people")
         out.write({"a": "ä"})
         assert capsys.readouterr().out == "a line for people\n"
-    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "a": "ä"\n}\n'
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": "ä"\n}\n'
 
 
 def test_quiet_leaves_notes_and_progress_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,13 +118,13 @@ HELD_SEATS_ARE_FREE = """
 
 
 def test_the_page_shows_the_printed_run(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text()
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)
     snippet = snippet.replace("    step_properties = (", f"{HELD_SEATS_ARE_FREE}    step_properties = (")
-    (tmp_path / "office.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
+    (tmp_path / "office.py").write_text("from highwater.language import *\n\n" + snippet)
     scenario = tmp_path / "office.toml"
-    scenario.write_text('protocol = "office.py"\n', encoding="utf-8")
+    scenario.write_text('protocol = "office.py"\n')
     kept = highwater("check", str(scenario))
     assert kept.status == 0
     run = highwater("check", str(scenario), "--engine", "interpreter", "--rule", "look=off")

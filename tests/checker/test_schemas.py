@@ -47,19 +47,19 @@ def told_left_out(schema: Any) -> Any:
 
 @pytest.mark.parametrize("form", FILES)
 def test_a_form_is_not_changed_without_its_number(form: str) -> None:
-    schema = json.loads((ROOT / FILES[form]).read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / FILES[form]).read_text())
     content = json.dumps([SCHEMAS[form], told_left_out(schema)], sort_keys=True)
     assert hashlib.sha256(content.encode()).hexdigest()[:16] == DIGESTS[form]
 
 
 @pytest.mark.parametrize("form", FILES)
 def test_a_schema_asks_for_its_own_number(form: str) -> None:
-    text = (ROOT / FILES[form]).read_text(encoding="utf-8")
+    text = (ROOT / FILES[form]).read_text()
     assert text.count(f'"schema": {{"enum": ["{versions(form)["schema"]}"]}}') == 1
 
 
 def test_every_schema_version_is_documented() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results.md").read_text()
     assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
 
 
@@ -84,7 +84,7 @@ def test_every_result_names_its_form(counter: Write, form: str, monkeypatch: pyt
     monkeypatch.chdir(path.parent)
     run = highwater(*(part.format(path.name) for part in COMMANDS[form]), "--quiet", "--json", "found.json")
     assert run.status in (0, 1, 3), run
-    found = json.loads((path.parent / "found.json").read_text(encoding="utf-8"))
+    found = json.loads((path.parent / "found.json").read_text())
     for result in found if isinstance(found, list) else [found]:
         assert (
             result["versions"].items()

@@ -63,6 +63,6 @@ def test_each_rule_has_a_severity_and_a_summary() -> None:
 
 
 def test_the_page_lists_every_metric(served: dict[str, set[str]]) -> None:
-    text = (DOCS / "follow.md").read_text(encoding="utf-8")
+    text = (DOCS / "follow.md").read_text()
     listed = set(re.findall(r"^\| `(highwater_[a-z_]+)", text, re.M))
     assert listed == served.keys()

@@ -13,8 +13,8 @@ from tests.slow import slow
 
 PAGE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
 NAME = ".github/workflows/protocol-gate.yml"
-FILES = {part.name: part.text for part in parts(PAGE.read_text(encoding="utf-8")) if part.kind == "file"}
-BREAKING, _ = (part.text for part in parts(PAGE.read_text(encoding="utf-8")) if part.kind == "diff")
+FILES = {part.name: part.text for part in parts(PAGE.read_text()) if part.kind == "file"}
+BREAKING, _ = (part.text for part in parts(PAGE.read_text()) if part.kind == "diff")
 ((_, JOB),) = yaml.safe_load(FILES[NAME])["jobs"].items()
 
 
@@ -42,7 +42,7 @@ def installs_nothing(place: Path) -> Path:
 
 
 def test_the_example_to_copy_is_the_page_s() -> None:
-    example = (DOCS / "examples" / "gate-workflow.yml").read_text(encoding="utf-8")
+    example = (DOCS / "examples" / "gate-workflow.yml").read_text()
     assert example == FILES[NAME].split("\n", 1)[1]
     used = [step["uses"].split("@")[0] for step in JOB["steps"] if "uses" in step]
     assert used == ["actions/checkout", "actions/setup-python", "actions/upload-artifact"]
@@ -54,7 +54,7 @@ def test_a_pull_request_that_changes_something_fails(tmp_path: Path) -> None:
     origin, work, said, status = tmp_path / "origin", tmp_path / "work", "", 0
     for name, text in FILES.items():
         (origin / name).parent.mkdir(parents=True, exist_ok=True)
-        (origin / name).write_text(text, encoding="utf-8")
+        (origin / name).write_text(text)
     run("git init -q -b main && highwater gate --update register.toml", origin)
     run("git add . && git commit -qm begun", origin)
     assert shell("git apply -", origin, BREAKING).status == 0
@@ -67,6 +67,6 @@ def test_a_pull_request_that_changes_something_fails(tmp_path: Path) -> None:
             break
     assert (status, "asked for: git+https://…" in said) == (1, True), said
     assert (work / "gate.json").exists()
-    code = (work / "register.py").read_text(encoding="utf-8").splitlines()
+    code = (work / "register.py").read_text().splitlines()
     line = next(i for i, text in enumerate(code, 1) if "another replica has it" in text)
     assert f"register.py:{line}" in said

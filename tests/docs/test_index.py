@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def linked(page: str) -> list[str]:
-    return re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8"))
+    return re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (DOCS / page).read_text())
 
 
 def test_every_page_is_reached_from_the_first_one() -> None:
@@ -36,7 +36,7 @@ PAGES = [
 @cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page: ids and headings, in GitHub's form."""
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     found, seen = set(re.findall(r'<a id="([^"]+)">', text)), Counter[str]()
     for heading in re.findall(r"^#{1,6} (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M):
         said = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip())
@@ -65,11 +65,11 @@ def broken(page: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
 def test_links_lead_somewhere(page: Path) -> None:
-    assert broken(page, page.read_text(encoding="utf-8")) == []
+    assert broken(page, page.read_text()) == []
 
 
 def test_rules_of_the_glossary_are_in_the_rulebook() -> None:
-    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    text = (DOCS / "glossary.md").read_text()
     anchors = {number.lower() for number in RULEBOOK} | {f.prefix.lower() for f in RULEBOOK.families}
     anchors |= {f"kip-{f.prefix}" for f in RULEBOOK.families}
     wanted = re.findall(r"rules\.md#([\w.-]+)", text)
@@ -78,20 +78,20 @@ def test_rules_of_the_glossary_are_in_the_rulebook() -> None:
 
 
 def test_the_glossary_is_in_order() -> None:
-    for part in (DOCS / "glossary.md").read_text(encoding="utf-8").split("## ")[1:]:
+    for part in (DOCS / "glossary.md").read_text().split("## ")[1:]:
         words = [w for w in re.findall(r"^\| ([^|]+) \|", part, re.M) if w not in ("word", "---")]
         assert words == sorted(words, key=str.lower)
 
 
 def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    page = (DOCS / "cli.md").read_text()
     rows = re.findall(r"^\| `highwater (\w+)", page, re.M)
     assert sorted(set(rows)) == sorted(cli.list_commands(Context(cli)))
 
 
 def named(page: str, form: str) -> set[str]:
     """The names in backquotes that match a pattern, in a page for contributors, without placeholders."""
-    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    text = (DOCS.parent / page).read_text()
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}
 
@@ -107,7 +107,7 @@ def test_files_and_functions_named_for_contributors_exist(page: str) -> None:
     files = named(page, r"\w[\w./-]*(?:\.py|\.toml|\.md|/)")
     assert len(files) > 20
     assert {file for file in files if not any(path.endswith(f"/{file}") for path in there)} == set()
-    texts = [path.read_text(encoding="utf-8") for path in paths if path.suffix in (".py", ".toml")]
+    texts = [path.read_text() for path in paths if path.suffix in (".py", ".toml")]
     defined = re.findall(r"^(?: *(?:def|class) )?(\w+)(?=[(:\[]| =)", "\n".join(texts), re.M)
     functions = named(page, r"[A-Z]\w*[a-z]\w*(?:\.\w+)?|_?[a-z]+_\w+|(?!HIGHWATER)_?[A-Z]+_[A-Z_]+")
     assert len(functions) > 5

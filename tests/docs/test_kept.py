@@ -74,4 +74,4 @@ def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> No
 
 def test_the_committed_file_is_written_again(answers: Answers) -> None:
     assert len(answers.kept) > 1
-    assert answers.text() == kept.FILE.read_text(encoding="utf-8")
+    assert answers.text() == kept.FILE.read_text()

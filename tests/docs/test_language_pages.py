@@ -26,12 +26,12 @@ def test_protocols_and_commands_of_a_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = list(parts(PAGES[name].read_text(encoding="utf-8"), "page.py"))
+    found = list(parts(PAGES[name].read_text(), "page.py"))
     files = [part for part in found if part.kind == "file"]
     assert len({part.name for part in files}) == len(files) < len(found), "a name twice, or nothing is tried"
     for part in files:
         imports = "from highwater.language import *\n" if part.name.endswith(".py") else ""
-        (tmp_path / part.name).write_text(imports + part.text, encoding="utf-8")
+        (tmp_path / part.name).write_text(imports + part.text)
     file = ""
     for part in found:
         if part.kind == "file":
@@ -46,13 +46,13 @@ def test_protocols_and_commands_of_a_page_run(
 
 
 def test_the_guide_has_every_page() -> None:
-    guide = re.findall(r"^\* \[[^]]+\]\(language/([\w-]+)\.md\)", FIRST.read_text(encoding="utf-8"), re.M)
+    guide = re.findall(r"^\* \[[^]]+\]\(language/([\w-]+)\.md\)", FIRST.read_text(), re.M)
     assert sorted([FIRST.stem, *guide]) == sorted(PAGES)
 
 
 def test_every_name_of_the_language_is_documented() -> None:
     pages = [*PAGES.values(), DOCS / "testing.md", DOCS.parent / "README.md"]
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    text = "\n".join(page.read_text() for page in pages)
     words = [name for name in language.__all__ if name.islower()]
     untold = [name for name in words if not re.search(rf"\b{name}\b", text)]
     assert untold == []

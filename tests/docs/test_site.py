@@ -76,7 +76,7 @@ def test_a_page_is_found_again(name: str) -> None:
 
 def test_the_committed_picture_is_the_run_of_the_readme() -> None:
     """The picture has no script and loads nothing, so it displays wherever images do."""
-    text = site.PICTURE.read_text(encoding="utf-8")
+    text = site.PICTURE.read_text()
     assert picture.picture() == text
     root = ElementTree.fromstring(text)
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
@@ -114,7 +114,7 @@ def test_a_gallery_describes_each_defect(gallery: galleries.Gallery) -> None:
 
 
 def nav() -> list[str]:
-    text = site.CONFIGURATION.read_text(encoding="utf-8").split("\nnav:\n")[1]
+    text = site.CONFIGURATION.read_text().split("\nnav:\n")[1]
     return re.findall(r"^ +- .*: (\S+\.md)$", text, re.M)
 
 
@@ -126,7 +126,7 @@ def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
 
 def loaded_from_elsewhere(folder: Path) -> list[str]:
     """The tags of a built site that load something from another host."""
-    pages = (path.read_text(encoding="utf-8") for path in folder.rglob("*.html"))
+    pages = (path.read_text() for path in folder.rglob("*.html"))
     tags = (tag for page in pages for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", page))
     return [tag for tag in tags if re.search(r"""(?:src|href)=["']?(?:https?:)?//""", tag)]
 

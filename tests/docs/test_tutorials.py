@@ -35,7 +35,7 @@ def test_commands_print_the_shown_output(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
 def test_named_entries_exist(path: Path) -> None:
-    for command in re.findall(r"`highwater (show [\w.]+|list [^`]+)`", path.read_text(encoding="utf-8")):
+    for command in re.findall(r"`highwater (show [\w.]+|list [^`]+)`", path.read_text()):
         assert highwater(*shlex.split(command)).status == 0, command
 
 

@@ -31,6 +31,6 @@ def test_complaints_have_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, lines: list[int]
 ) -> None:
     monkeypatch.setattr(vocabulary, "ROOT", tmp_path)
-    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / name).write_text(text)
     found = list(vocabulary.complaints(tmp_path / name, TABLE))
     assert [line.split(":")[:2] for line in found] == [[name, str(line)] for line in lines]

@@ -88,10 +88,10 @@ def compared(part: Part, said: str) -> None:
 def done(path: Path, directory: Path) -> int:
     """Run a whole tutorial in the current directory; returns the number of commands."""
     count = 0
-    for part in parts(path.read_text(encoding="utf-8")):
+    for part in parts(path.read_text()):
         if part.kind == "file":
             (directory / part.name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / part.name).write_text(part.text, encoding="utf-8")
+            (directory / part.name).write_text(part.text)
         elif part.kind == "diff":
             applied = shell("git apply -", directory, part.text)
             assert applied.status == 0, applied.err

@@ -360,7 +360,7 @@ def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> N
     there = tmp_path / "there"
     (there / "states-2.data").mkdir(parents=True)
     for name in ("states-1.data", "notes.txt", "states-3.data"):
-        (there / name).write_text("x", encoding="utf-8")
+        (there / name).write_text("x")
     (tmp_path / "link").symlink_to(there)
     remove_files(tmp_path / "link", ours)
     assert len(list(there.iterdir())) == 4
@@ -373,12 +373,12 @@ def test_a_synced_file_is_on_disk_before_it_replaces_the_target(
     synced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, seen = tmp_path / "found.json", []
-    target.write_text("old", encoding="utf-8")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append(target.read_text(encoding="utf-8")))
+    target.write_text("old")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append(target.read_text()))
     with aside(target, synced=synced) as beside:
-        beside.write_text("new", encoding="utf-8")
+        beside.write_text("new")
     assert seen == ["old"] * synced
-    assert target.read_text(encoding="utf-8") == "new"
+    assert target.read_text() == "new"
 
 
 # --- checksums of files are equal when read in pieces -------------------------------------------------

@@ -94,7 +94,7 @@ def naming(root: Path, file: str) -> list[str]:
     package, _, name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
     module = rf"highwater\.{re.escape(f'{package}.{name}')}\b"
     pattern = re.compile(rf"{module}|from highwater\.{re.escape(package)} import (\([^)]*|.*)\b{name}\b")
-    texts = {path: path.read_text(encoding="utf-8") for path in (root / "tests").rglob("test_*.py")}
+    texts = {path: path.read_text() for path in (root / "tests").rglob("test_*.py")}
     found = [path for path, text in texts.items() if pattern.search(text)]
     found.sort(key=lambda path: (texts[path].count("highwater."), path))
     return [path.relative_to(root).as_posix() for path in found]
@@ -122,7 +122,7 @@ def main() -> None:
     chosen = plant.chosen(plant.mutants(ROOT), given.seed, given.count)
     known: dict[str, Any] = {}
     if given.out is not None and given.out.exists():
-        known = json.loads(given.out.read_text(encoding="utf-8"))
+        known = json.loads(given.out.read_text())
     writing = threading.Lock()
     with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as folder:
         free = []

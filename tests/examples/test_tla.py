@@ -90,11 +90,11 @@ WRONG = {
 
 def got_wrong(protocol: str, right: str, wrong: str, directory: Path) -> None:
     """Copy the protocols to a directory and replace one text, which must occur exactly once."""
-    text = (HERE / protocol).read_text(encoding="utf-8")
+    text = (HERE / protocol).read_text()
     assert text.count(right) == 1
     for path in HERE.glob("*.py"):
         shutil.copy(path, directory)
-    (directory / protocol).write_text(text.replace(right, wrong), encoding="utf-8")
+    (directory / protocol).write_text(text.replace(right, wrong))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,7 +143,7 @@ ROW = re.compile(r"^\|.* \[(\w+)\]\(\w+\.py\) \|.*\| (\d+) \| (\d+) \|$", re.M)
 
 def lines_of(path: Path) -> int:
     """The number of lines that are neither blank, nor comments, nor docstrings."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     told: set[int] = set()
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):

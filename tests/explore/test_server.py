@@ -135,7 +135,7 @@ def test_too_long_a_question_is_refused(client: Client) -> None:
 # --- the conditions in docs/explore -------------------------------------------------------------------
 
 
-PAGE = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explore.md").read_text()
 
 
 def test_conditions_of_the_page_are_valid() -> None:

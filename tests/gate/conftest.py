@@ -28,25 +28,25 @@ def gate(*arguments: str) -> Run:
 
 def gate_json(*arguments: str) -> tuple[Run, dict[str, Any]]:
     done = gate("--json", "r.json", *arguments)
-    result: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    result: dict[str, Any] = json.loads(Path("r.json").read_text())
     schema = Path(checker.__file__).parent / "comparing/gate/gate.schema.json"
-    assert problems(result, json.loads(schema.read_text(encoding="utf-8"))) == []
+    assert problems(result, json.loads(schema.read_text())) == []
     return done, result
 
 
 def edit(path: Path, before: str, after: str) -> None:
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     assert before in text
-    path.write_text(text.replace(before, after), encoding="utf-8")
+    path.write_text(text.replace(before, after))
 
 
 def line_of(path: Path, text: str) -> int:
-    return next(i for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line)
+    return next(i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line)
 
 
 def commit_project(tree: Path, files: dict[str, str], *selected: str) -> Path:
     for name, text in files.items():
-        (tree / name).write_text(text, encoding="utf-8")
+        (tree / name).write_text(text)
     git(tree, "init", "--quiet")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tree)

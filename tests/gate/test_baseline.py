@@ -40,7 +40,7 @@ def test_a_written_baseline_reads_back_equal(tmp_path: Path) -> None:
     written = Baseline(
         path, select, "e", {(PROOF, "all epochs"): {"verdict": "holds"}, (SCENARIO, "a/d.e"): FACTS}
     )
-    path.write_text(written.text(), encoding="utf-8")
+    path.write_text(written.text())
     read = baselines.read(path)
     assert read.facts == written.facts
     assert (read.select, read.engine, read.text()) == (select, "e", written.text())
@@ -66,7 +66,7 @@ def test_a_written_baseline_reads_back_equal(tmp_path: Path) -> None:
 )
 def test_an_invalid_baseline_gives_one_line(tmp_path: Path, text: str, wrong: str) -> None:
     path = tmp_path / "gate.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text)
     with pytest.raises(InputError) as refused:
         baselines.read(path)
     assert str(refused.value).startswith(f"{path}:")

@@ -20,13 +20,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("register.py", "register.toml", "register-hasty.toml")
-    files = {name: (EXAMPLES / name).read_text(encoding="utf-8") for name in names}
+    files = {name: (EXAMPLES / name).read_text() for name in names}
     return commit_project(tmp_path_factory.mktemp("project"), files, "*.toml")
 
 
 def test_an_unchanged_tree_passes_and_the_baseline_is_as_it_would_be_written(project: Path) -> None:
     baseline = project / ".highwater" / "gate.toml"
-    before = baseline.read_text(encoding="utf-8")
+    before = baseline.read_text()
     assert "distinct_states = 198" in before
     assert "violated.no_acknowledged_write_is_lost = 4" in before
     done = gate("--only-changed", "--html", "none.html")
@@ -39,7 +39,7 @@ def test_an_unchanged_tree_passes_and_the_baseline_is_as_it_would_be_written(pro
     assert done.out.splitlines()[-1].endswith(": 3 same"), "facts of another engine skip no entry"
     done = gate("--update")
     assert done.status == 0
-    assert baseline.read_text(encoding="utf-8") == before
+    assert baseline.read_text() == before
 
 
 def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> N
     assert explained["lost_states"] == 0
     assert [a["action"] for a in explained["actions"]] == ["acknowledge"]
     assert "--html page.html: 2 runs to step through" in done.out
-    text = (project / "page.html").read_text(encoding="utf-8")
+    text = (project / "page.html").read_text()
     data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
     violated, reached = data["runs"]
     assert violated["title"] == "register.toml: no_acknowledged_write_is_lost is violated"
@@ -199,19 +199,19 @@ def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
 
 def test_update_writes_no_baseline_if_a_scenario_fails_its_expectation(project: Path) -> None:
     baseline = project / ".highwater" / "gate.toml"
-    before = baseline.read_text(encoding="utf-8")
+    before = baseline.read_text()
     edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
     done = gate("--update")
     assert done.status == 1
     assert "was not written" in done.out
-    assert baseline.read_text(encoding="utf-8") == before
+    assert baseline.read_text() == before
     said = 'protocol = "register.py"'
     expected = f'{said}\n[expect]\nviolated = ["no_acknowledged_write_is_lost"]'
     edit(project / "register.toml", said, expected)
     done = gate("--update")
     assert done.status == 0, done.output
     assert "verdict: holds → violated" in done.out
-    assert baseline.read_text(encoding="utf-8") != before
+    assert baseline.read_text() != before
 
 
 def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
     )
     done = gate("--update", "--baseline", "proofs.toml")
     assert done.status == 0, done.output
-    written = tomllib.loads(baseline.read_text(encoding="utf-8"))["proofs"]["one write"]
+    written = tomllib.loads(baseline.read_text())["proofs"]["one write"]
     assert written["properties"] == {name: "not kept by fail_over", "within_types": "kept"}
     assert gate("--baseline", "proofs.toml", "--only-changed").out.splitlines()[-1].endswith("1 unchanged")
     said = 'require("it is another replica", s.leader != to)'
@@ -248,7 +248,7 @@ def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
     ],
 )
 def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: str) -> None:
-    (project / "empty.toml").write_text('format = 1\n[select]\nscenarios = ["standard"]\n', encoding="utf-8")
+    (project / "empty.toml").write_text('format = 1\n[select]\nscenarios = ["standard"]\n')
     done = gate(*arguments)
     assert done.status == 2
     assert wrong in done.err
@@ -266,7 +266,7 @@ def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(comparison, "run", interrupted)
     facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = 1\n'
     names = ("truncation/kip-101", "truncation/kip-279")
-    (project / "b.toml").write_text("format = 1\n" + "".join(map(facts.format, names)), encoding="utf-8")
+    (project / "b.toml").write_text("format = 1\n" + "".join(map(facts.format, names)))
     done = gate("--baseline", "b.toml")
     assert done.status == 130
     assert "truncation/kip-101: different" in done.out

@@ -100,10 +100,10 @@ class Tap(Protocol):
 
 
 def test_rules_that_no_profile_has_and_no_scenario_switches_on_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "tap.py").write_text(RULES, encoding="utf-8")
+    (tmp_path / "tap.py").write_text(RULES)
     toml = 'title = "Tap"\nprotocol = "tap.py"\nprofile = "used"\n'
-    (tmp_path / "one.toml").write_text(toml, encoding="utf-8")
-    (tmp_path / "two.toml").write_text(f"{toml}[rules]\nswitched = true\n", encoding="utf-8")
+    (tmp_path / "one.toml").write_text(toml)
+    (tmp_path / "two.toml").write_text(f"{toml}[rules]\nswitched = true\n")
     entries = [GateEntry.of_scenario(name, tmp_path) for name in ("one.toml", "two.toml")]
     said = "tap: on in no profile and in nothing that is run here: "
     assert rules_on_nowhere(entries) == [f"{said}forgotten (T3), lost (T4)"]

@@ -46,7 +46,7 @@ def write_incident(directory: Path) -> None:
     for (broker, file), lines in sorted(cluster.lines.items()):
         path = directory / "logs" / f"node{broker}" / f"{file}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _lose(cluster: _Cluster) -> None:

@@ -33,7 +33,7 @@ def python_tokens(path: Path) -> int:
     """The number of tokens in a Python file."""
     docstrings = {
         (node.lineno, node.col_offset)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
@@ -47,7 +47,7 @@ def python_tokens(path: Path) -> int:
 
 def java_tokens(path: Path) -> int:
     """The number of tokens in a Java file."""
-    return sum(found["comment"] is None for found in _JAVA.finditer(path.read_text(encoding="utf-8")))
+    return sum(found["comment"] is None for found in _JAVA.finditer(path.read_text()))
 
 
 def sizes(folder: str) -> Counter[str]:
@@ -64,7 +64,7 @@ def sizes(folder: str) -> Counter[str]:
 
 def main() -> int:
     """Print the sizes; returns 1 if product or tests are above their limit."""
-    limits, status = tomllib.loads(LIMITS.read_text(encoding="utf-8")), 0
+    limits, status = tomllib.loads(LIMITS.read_text()), 0
     for group, folders in GROUPS.items():
         found = sum(map(sizes, folders), Counter[str]())
         files = found.pop("files")

@@ -24,7 +24,7 @@ FILE, FUNCTION = 700, 60
 
 
 def listed(name: str) -> dict[str, Any]:
-    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))
+    return tomllib.loads((HERE / name).read_text())
 
 
 LONGER, EDGES, SHARED = listed("longer.toml"), listed("any.toml")["edges"], listed("names.toml")["shared"]
@@ -34,7 +34,7 @@ LONGER, EDGES, SHARED = listed("longer.toml"), listed("any.toml")["edges"], list
 def sources() -> dict[str, str]:
     """File → text."""
     paths = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
-    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
 
 
 @cache

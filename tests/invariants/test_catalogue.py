@@ -150,7 +150,7 @@ def test_the_catalogue_has_every_property_that_a_metadata_log_can_violate() -> N
 def attributes(path: Path, of: str) -> set[str]:
     return {
         node.attr
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == of
     }
 

@@ -52,8 +52,8 @@ why = "This is an example."
 
 @pytest.fixture
 def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "slow.py").write_text(VARIANT, encoding="utf-8")
-    (tmp_path / "rules.toml").write_text(RULES, encoding="utf-8")
+    (tmp_path / "slow.py").write_text(VARIANT)
+    (tmp_path / "rules.toml").write_text(RULES)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -70,7 +70,7 @@ def test_an_action_calls_the_one_that_it_overrides(author: Path) -> None:
     """With the new rule off, the variant has the base protocol's states; with it on, fewer."""
     text = 'protocol = "{}"\nproperties = ["leader_completeness"]\n[parameters]\nappends = 2\n'
     for name, protocol in (("base", "quorum"), ("own", "slow.py")):
-        (author / f"{name}.toml").write_text(text.format(protocol), encoding="utf-8")
+        (author / f"{name}.toml").write_text(text.format(protocol))
     base = checked("base.toml")["distinct_states"]
     assert checked("own.toml", "--rule", "one_append=off")["distinct_states"] == base
     fewer = checked("own.toml")["distinct_states"]
@@ -105,7 +105,7 @@ def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
 
 def test_the_error_explains_how_to_add_a_rule(author: Path) -> None:
     path = author / "slow.py"
-    path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="), encoding="utf-8")
+    path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="))
     result = run("check", "slow.py")
     assert result.status == 2
     assert "'9999.1', which is not in the rulebook" in result.output
@@ -113,7 +113,7 @@ def test_the_error_explains_how_to_add_a_rule(author: Path) -> None:
 
 
 def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
-    (author / "rules.toml").write_text(RULES.replace("9999", "966"), encoding="utf-8")
+    (author / "rules.toml").write_text(RULES.replace("9999", "966"))
     assert isinstance(PROTOCOL.rulebook, Rulebook)
     book = PROTOCOL.rulebook | Rulebook(author / "rules.toml")
     with pytest.raises(LanguageError, match=r"rule 966\.1 is there twice"):
@@ -122,7 +122,7 @@ def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
 
 def test_rulebooks_can_be_joined_in_any_order(author: Path) -> None:
     second = author / "second.toml"
-    second.write_text(RULES.replace("9999", "9998"), encoding="utf-8")
+    second.write_text(RULES.replace("9999", "9998"))
     quorum, one, other = PROTOCOL.rulebook, Rulebook(author / "rules.toml"), Rulebook(second)
     assert isinstance(quorum, Rulebook)
     assert [*(quorum | (one | other))] == [*((quorum | one) | other)]

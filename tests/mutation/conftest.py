@@ -18,7 +18,7 @@ EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 def small_register(directory: Path) -> Path:
     shutil.copy(EXAMPLES / "register.py", directory)
     text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
-    (directory / "register.toml").write_text(text, encoding="utf-8")
+    (directory / "register.toml").write_text(text)
     return directory / "register.toml"
 
 

@@ -92,11 +92,11 @@ def test_properties_have_no_mutants(mutated: MutatedModel) -> None:
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=slow("every mutant; fast for one in four"))])
 def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, every: int) -> None:
     """The edited protocol has the same states, steps and violations as the mutant."""
-    source, compared = Path(library.__file__).read_text(encoding="utf-8"), 0
+    source, compared = Path(library.__file__).read_text(), 0
     for number, mutant in list(mutated.mutants.items())[::every]:
         path = tmp_path / f"edited_{number}.py"
         with suppress(NotEditableError, LanguageError):  # no edit, or the language refuses the edited source
-            path.write_text(edited(source, mutant), encoding="utf-8")
+            path.write_text(edited(source, mutant))
             stated = loaded(path, f"edited_{number}").Library
             model = Model(stated({"most": 1}), stated.invariants, step_properties=stated.step_properties)
             assert by_the_reference(model) == of_mutant(mutated, number), mutant

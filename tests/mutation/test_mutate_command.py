@@ -26,9 +26,7 @@ from tests.models import scenario_model
 from tests.mutation.conftest import small_register
 from tests.mutation.small import LAMP, run
 
-SCHEMA = json.loads(
-    (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
-)
+SCHEMA = json.loads((Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text())
 
 
 def in_this_process(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
@@ -62,7 +60,7 @@ def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path
     out = tmp_path / "out.json"
     result = run(register, "--json", out)
     assert result.exit_code == 0
-    content = json.loads(out.read_text(encoding="utf-8"))
+    content = json.loads(out.read_text())
     assert problems(content, SCHEMA) == []
     counts = Counter(m["verdict"] for m in content["mutants"])
     assert content["counts"] == {v: counts[v] for v in VERDICTS}
@@ -98,7 +96,7 @@ def test_mutants_are_killed_by_properties_or_noticed_by_counts(whole: Findings) 
 
 def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> None:
     second = register.with_name("second.toml")
-    second.write_text(register.read_text(encoding="utf-8"), encoding="utf-8")
+    second.write_text(register.read_text())
     records = compared(register, second).records.values()
     assert {len(r.results) for r in records if r.verdict == KILLED} == {1}
     assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
@@ -120,8 +118,8 @@ def test_another_limit_searches_again(register: Path) -> None:
 def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared(register)
     source = register.with_suffix(".py")
-    text = source.read_text(encoding="utf-8")
-    source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"), encoding="utf-8")
+    text = source.read_text()
+    source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"))
     changed = verdicts(compared(register, reuse=True))
     assert ("operation", "s.acknowledged <= last", "<=: <") in changed
     monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
@@ -129,7 +127,7 @@ def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytes
     with pytest.raises(pytest.fail.Exception, match="compared again"):
         compared(register)
     expected = "[expect]\nviolated = ['no_acknowledged_write_is_lost']\n"
-    register.write_text(register.read_text(encoding="utf-8") + expected, encoding="utf-8")
+    register.write_text(register.read_text() + expected)
     with pytest.raises(pytest.fail.Exception, match="compared again"):
         compared(register, reuse=True)
 
@@ -190,8 +188,8 @@ def test_beyond_the_limit_of_states_mutants_are_killed_or_noticed_but_not_equiva
 
 
 def test_a_scenario_is_left_out_if_the_protocol_fails_its_expectation(register: Path) -> None:
-    text = register.read_text(encoding="utf-8")
-    register.write_text(f"{text}[rules]\nwait_for_all = false\n", encoding="utf-8")
+    text = register.read_text()
+    register.write_text(f"{text}[rules]\nwait_for_all = false\n")
     found = compared(register)
     assert "left out: the protocol itself violates other properties" in found.notes[0]
     assert found.left_out
@@ -200,8 +198,8 @@ def test_a_scenario_is_left_out_if_the_protocol_fails_its_expectation(register: 
 
 
 def lamp(directory: Path, text: str, scenario: str = "") -> Path:
-    (directory / "lamp.py").write_text(text, encoding="utf-8")
-    (directory / "lamp.toml").write_text(f'protocol = "lamp.py"\n{scenario}', encoding="utf-8")
+    (directory / "lamp.py").write_text(text)
+    (directory / "lamp.toml").write_text(f'protocol = "lamp.py"\n{scenario}')
     return directory / "lamp.toml"
 
 

@@ -44,9 +44,9 @@ from tests.mutation.small import COUNTER, LAMP, at
 
 def examination(directory: Path, source: str, name: str, scenario: str = "") -> Examination:
     """The examination of a scenario outside of the project."""
-    (directory / f"{name}.py").write_text(source, encoding="utf-8")
+    (directory / f"{name}.py").write_text(source)
     file = directory / f"{name}.toml"
-    file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
+    file.write_text(f'protocol = "{name}.py"\n{scenario}')
     return Examination(asked(str(file)))
 
 
@@ -180,7 +180,7 @@ def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) 
 def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
     """More than a hundred mutants, with a limit that no search reaches."""
     shutil.copy(library.__file__, tmp_path / "library.py")
-    source = Path(library.__file__).read_text(encoding="utf-8")
+    source = Path(library.__file__).read_text()
     found = examination(tmp_path, source, "library", f"{properties}[parameters]\nmost = 1\n")
     model = found.model
     plain, counts = steps_of(model), counts_of(reference.search(at(model, 0), SearchOptions(workers=1)))

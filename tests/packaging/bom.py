@@ -157,11 +157,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "dist" / "highwater.cdx.json")
     given = parser.parse_args()
     try:
-        found = bill(CONSTRAINTS.read_text(encoding="utf-8"), source_date())
+        found = bill(CONSTRAINTS.read_text(), source_date())
     except LookupError as wrong:
         parser.error(str(wrong))
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    given.out.write_text(json.dumps(found, indent=2) + "\n")
     print(f"{given.out}: {len(found['components'])} packages")
 
 

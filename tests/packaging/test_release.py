@@ -89,7 +89,7 @@ def test_the_time_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- bill of materials ------------------------------------------------------------------------------------
 
-TEXT = bom.CONSTRAINTS.read_text(encoding="utf-8")
+TEXT = bom.CONSTRAINTS.read_text()
 all_installed = pytest.mark.skipif(
     bool(bom.missing(TEXT)),
     reason=f"not installed: {', '.join(bom.missing(TEXT))}; `make setup` installs all",

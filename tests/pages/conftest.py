@@ -71,9 +71,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A scenario whose texts would all run a script if the page did not escape them."""
     tree = tmp_path_factory.mktemp("hostile")
-    (tree / "hostile.py").write_text(HOSTILE, encoding="utf-8")
+    (tree / "hostile.py").write_text(HOSTILE)
     title = "</script><script>alert(6)</script> {{data}} {{policy}}"
-    (tree / "hostile.toml").write_text(f"title = '{title}'\nprotocol = \"hostile.py\"\n", encoding="utf-8")
+    (tree / "hostile.toml").write_text(f"title = '{title}'\nprotocol = \"hostile.py\"\n")
     return str(tree / "hostile.toml")
 
 

@@ -338,14 +338,14 @@ def replayed(tmp_path: Path, *, wrong: bool = False, hidden: bool = False) -> di
     violation = search(model, SearchOptions(workers=1)).violations[0]
     trace, page = tmp_path / "run.jsonl", tmp_path / "page.html"
     write_run(trace, model, violation.initial, violation.path, profile="truncate_to_hwm", whole=hidden)
-    meta, *lines = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    meta, *lines = [json.loads(line) for line in trace.read_text().splitlines()]
     if wrong:
         lines[3]["changes"] = {"next_record_id": 1}
     if hidden:
         del lines[3]
         meta["meta"]["hidden_steps"] = 1
         lines = [{**line, "step": number} for number, line in enumerate(lines)]
-    trace.write_text("".join(json.dumps(line) + "\n" for line in (meta, *lines)), encoding="utf-8")
+    trace.write_text("".join(json.dumps(line) + "\n" for line in (meta, *lines)))
     done = highwater("replay", trace, "--html", page)
     assert done.status == 1, done.out + done.err
     (run,) = runs_of(page)

@@ -154,7 +154,7 @@ def test_pictures_and_texts_can_be_saved(opened: Callable[..., Any]) -> None:
     for button in ("SVG", "SVG ×2", "Markdown"):
         with page.expect_download() as download:
             page.get_by_role("button", name=button, exact=True).click()
-        saved[download.value.suggested_filename] = Path(download.value.path()).read_text(encoding="utf-8")
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_text()
     name = "leader_completeness"
     assert set(saved) == {f"{name}.svg", f"{name}-2x.svg", f"{name}.md"}
     small, large = (xml.fromstring(saved[f"{name}{scale}.svg"]) for scale in ("", "-2x"))

@@ -15,8 +15,7 @@ from highwater.checker.scenarios.search import SearchOptions, SearchResult
 
 PLACE = "replication/controller/kafka-4.2-"
 FINDINGS: dict[str, dict[str, Any]] = {
-    finding["name"]: finding
-    for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text(encoding="utf-8"))["finding"]
+    finding["name"]: finding for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text())["finding"]
 }
 """The findings by name, in the order of the page."""
 

@@ -21,7 +21,7 @@ from tests.slow import all_but, largest, slow
 ROOT = Path(__file__).resolve().parents[2]
 
 
-BASELINE = tomllib.loads((ROOT / ".highwater/gate.toml").read_text(encoding="utf-8"))["scenarios"]
+BASELINE = tomllib.loads((ROOT / ".highwater/gate.toml").read_text())["scenarios"]
 """Scenario → `highwater gate`'s latest results."""
 STANDARD = [s.name for s in scenario_files.standard()]
 DEFECT = "replication/defect-"

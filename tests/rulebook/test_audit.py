@@ -87,7 +87,7 @@ def test_the_json_of_show_has_every_sentence_of_a_rule() -> None:
         "violates": ["leader_completeness"],
     }
     file, _, line = gate["places"][0]["place"].rpartition(":")
-    assert "def may_advance" in (ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+    assert "def may_advance" in (ROOT / file).read_text().splitlines()[int(line) - 1]
 
 
 def test_the_page_counts_every_sentence_once() -> None:
@@ -116,7 +116,7 @@ RULE, STATUS, AT = 'rule = "966.1"', 'status = "faithful"', 'at = ["high_waterma
 @pytest.fixture
 def audit(tmp_path: Path) -> Callable[[str], Audit]:
     def write(text: str) -> Audit:
-        (tmp_path / "audit.toml").write_text(text, encoding="utf-8")
+        (tmp_path / "audit.toml").write_text(text)
         return Audit(tmp_path / "audit.toml", RULEBOOK)
 
     return write

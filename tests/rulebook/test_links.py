@@ -22,7 +22,7 @@ ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda p: p.name)
 def test_links_to_rules_lead_to_one(path: Path) -> None:
     anchors = set(ANCHORS.findall(generated("rules.md")))
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     assert set(re.findall(r"\]\(rules\.md#([^)]+)\)", text)) <= anchors
 
 
@@ -63,7 +63,7 @@ def rules_of_page(tmp_path: Path, *findings: Finding) -> dict[str, Any]:
     for finding in findings:
         report.find(finding)
     write_page([report], tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = (tmp_path / "page.html").read_text()
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert data
     rules = json.loads(data[1])["rules"]

@@ -103,7 +103,7 @@ def test_without_a_rulebook_any_source_will_do() -> None:
 def test_a_shipped_rule_has_its_place() -> None:
     rule = Truncation.rules["matching_tail"]
     file, _, line = str(rule.place).rpartition(":")
-    assert "Rule(" in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+    assert "Rule(" in Path(file).read_text().splitlines()[int(line) - 1]
     assert rule == Rule(rule.source, rule.sentence), "where it is stated is no part of what it says"
 
 

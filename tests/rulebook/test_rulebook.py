@@ -67,16 +67,14 @@ def test_every_number_in_any_file_is_in_the_book() -> None:
     """Searches code, docstrings, tests, pages, scenario titles and findings."""
     pattern = what_looks_like_a_number()
     for path in texts():
-        for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for line, text in enumerate(path.read_text().splitlines(), 1):
             for number in pattern.findall(text):
                 assert number in RULEBOOK, f"{path.relative_to(ROOT)}:{line} names {number}"
 
 
 def test_every_number_is_named_where_the_protocol_is_stated() -> None:
     stated = "\n".join(
-        p.read_text(encoding="utf-8")
-        for f in ("model", "invariants", "traces")
-        for p in (ROOT / f).rglob("*.py")
+        p.read_text() for f in ("model", "invariants", "traces") for p in (ROOT / f).rglob("*.py")
     )
     assert set(RULEBOOK) - set(RULEBOOK.pattern.findall(stated)) == NOT_MODELLED
 
@@ -91,7 +89,7 @@ def test_switches_in_the_book_s_texts_exist() -> None:
 
 def test_a_switch_beyond_the_letter_has_its_mark() -> None:
     """Each of our own switches in docs/replication.md has a number in the rulebook."""
-    text = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "replication.md").read_text()
     ours = re.findall(r"\*\*`(\w+)`|and \*\*`(\w+)`", text.split("## Profiles")[1].split("Some gaps")[0])
     assert len(ours) >= 5
     for name in (first or second for first, second in ours):
@@ -144,7 +142,7 @@ WHY, TITLE, FROM = 'why = "Else it does not."', 'title = "First"', 'proposals = 
 @pytest.fixture
 def book(tmp_path: Path) -> Callable[[str], Rulebook]:
     def write(text: str) -> Rulebook:
-        (tmp_path / "rules.toml").write_text(text, encoding="utf-8")
+        (tmp_path / "rules.toml").write_text(text)
         return Rulebook(tmp_path / "rules.toml")
 
     return write
@@ -197,7 +195,7 @@ def test_a_missing_rulebook_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook]) -> None:
-    text = (ROOT / "docs" / "language" / "scenarios.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "language" / "scenarios.md").read_text()
     shown = re.search(r"```toml\n(\[proposals.*?)```", text, re.S)
     assert shown
     assert list(book(shown[1])) == ["R1"]

@@ -33,7 +33,7 @@ def entry_of(number: str) -> dict[str, Any]:
 
 @cache
 def lines_of(file: str) -> list[str]:
-    return (ROOT / file).read_text(encoding="utf-8").splitlines()
+    return (ROOT / file).read_text().splitlines()
 
 
 def test_show_prints_a_rule_s_statement_and_reason_first() -> None:

@@ -138,10 +138,10 @@ class Join(Protocol):
 def test_a_rule_with_a_field_of_its_own_is_compared_over_the_shared_fields(
     tmp_path: Path, reverse: bool
 ) -> None:
-    (tmp_path / "join.py").write_text(MINE, encoding="utf-8")
+    (tmp_path / "join.py").write_text(MINE)
     scenario = tmp_path / "join.toml"
     first, second = ("two", "one") if reverse else ("one", "two")
-    scenario.write_text(f'title = "joins"\nprotocol = "join.py"\nprofile = "{first}"\n', encoding="utf-8")
+    scenario.write_text(f'title = "joins"\nprotocol = "join.py"\nprofile = "{first}"\n')
     page = tmp_path / "page.html"
     run = highwater("diff", scenario, "--profile", second, "--json", "-", "--html", page)
     (found,) = run.results
@@ -154,7 +154,7 @@ def test_a_rule_with_a_field_of_its_own_is_compared_over_the_shared_fields(
     assert by_name["join"][taken]["joined"] is True
     text = highwater("diff", scenario, "--profile", second).out
     assert "only shared fields are compared; only two has again (any value)" in text
-    assert "it has fetched twice" in page.read_text(encoding="utf-8")
+    assert "it has fetched twice" in page.read_text()
 
 
 def test_versions_with_a_field_each_are_refused_and_limits_are_results() -> None:

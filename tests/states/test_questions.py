@@ -17,7 +17,7 @@ from tests.slow import slow
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
 SECTIONS = re.split(r"^### ", PAGE.split("\n## Questions\n")[1].split("\n## ")[0], flags=re.MULTILINE)
 QUESTIONS = [section.splitlines()[0] for section in SECTIONS[1:]]
 Rows = list[tuple[Any, ...]]

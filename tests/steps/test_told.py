@@ -36,7 +36,7 @@ from tests.command import highwater as ask
 from tests.machine.test_machine import run as run_machine
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/language/properties.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/language/properties.md").read_text()
 OFF = ("--rule", "remembers=off")
 
 
@@ -44,7 +44,7 @@ OFF = ("--rule", "remembers=off")
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's protocol and a scenario, in the working directory."""
     (snippet,) = re.findall(r"```python\n# store.py\n(.*?)```", PAGE, re.S)
-    (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
+    (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet)
     (tmp_path / "store.toml").write_text('protocol = "store.py"\n')
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -63,7 +63,7 @@ def test_the_page_shows_the_output(store: Path) -> None:
 def test_json_has_both_states(store: Path, engine: str) -> None:
     found = ask("check", "store.toml", *OFF, "--engine", engine, "--json", "-")
     (result,) = found.results
-    schema = json.loads((ROOT / "checker/report/result.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "checker/report/result.schema.json").read_text())
     assert problems([result], schema) == []
     (violation,) = result["violations"]
     assert (violation["kind"], violation["depth"], len(violation["trace"])) == ("step", 5, 5)

@@ -152,7 +152,7 @@ class Made:
         found = []
         for (broker, file), written in sorted(self.lines.items()):
             path = self.folder / f"{broker}-{file}.log"
-            path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+            path.write_text("".join(f"{line}\n" for line in written))
             found.append(path)
         return found
 

@@ -126,7 +126,7 @@ def test_a_mistake_in_a_procedure_is_an_error(change: dict[str, Any], said: str)
 
 def test_an_unknown_procedure_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
-    path.write_text('protocol = "replication"\nprocedure = "start_best_lg"\n', encoding="utf-8")
+    path.write_text('protocol = "replication"\nprocedure = "start_best_lg"\n')
     refused = command.highwater("check", path)
     assert refused.status == 2
     assert "own.toml:2: unknown procedure of replication 'start_best_lg'; did you mean" in refused.output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
-from tests.generation.__main__ import main as generate
 from tests.generation.incident import write_incident
 from tests.slow import slow
 from tests.traces.metadata.made_logs import report_on
@@ -95,18 +93,6 @@ def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
-    digests = []
-    for number, seed in enumerate((5, 5, 6)):
-        directory = tmp_path / str(number)
-        directory.mkdir()
-        write_log(directory, partitions=40, records=400, brokers=4, seed=seed, snapshot_every=200)
-        digests.append(
-            [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(directory.iterdir())]
-        )
-    assert digests[0] == digests[1] != digests[2]
-
-
 def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = report_on(tmp_path)
@@ -145,21 +131,3 @@ def test_the_made_incident_conforms_and_loses_64_records(tmp_path: Path) -> None
     (incident,) = report.incidents
     assert (incident.severity, incident.lost, incident.first_lost) == ("lost", 64, 120)
     assert [d.anchor for d in incident.defects] == ["cleared-elr"]
-
-
-def test_the_made_incident_is_always_the_same(tmp_path: Path) -> None:
-    made = []
-    for name in ("a", "b"):
-        assert generate([str(tmp_path / name)]) == 0
-        made.append(
-            {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.log")}
-        )
-    assert made[0] == made[1]
-    assert len(made[0]) == 7
-
-
-def test_the_made_incident_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate([str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"{tmp_path}: cannot be made: File exists\n"
-    assert generate([]) == generate(["--help"]) == 2
-    assert list(tmp_path.iterdir()) == []

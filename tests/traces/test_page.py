@@ -25,7 +25,7 @@ from tests.checker.schema import problems
 from tests.traces.json_changes import put
 from tests.traces.runs.made import bad_run, write
 
-SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text())
 EVIL = [
     "</script><script>alert(1)</script>",
     "<!--<script>",
@@ -65,7 +65,7 @@ class Elements(html.parser.HTMLParser):
 
 def elements(file: Path) -> Elements:
     found = Elements()
-    found.feed(file.read_text(encoding="utf-8"))
+    found.feed(file.read_text())
     found.close()
     return found
 
@@ -201,7 +201,7 @@ def test_no_text_of_the_input_becomes_html(tmp_path: Path, text: str) -> None:
     assert found["report"]["findings"][0]["summary"] == text
     assert found["timelines"][0][0] == text
     assert found["causes"] == [text]
-    raw = file.read_text(encoding="utf-8").split('id="data">')[1].split("<script>")[0].split("</script>")[0]
+    raw = file.read_text().split('id="data">')[1].split("<script>")[0].split("</script>")[0]
     assert raw.isascii()
     assert not set("<>&\x00\x7f") & set(raw)
 
@@ -233,7 +233,7 @@ def test_the_page_needs_nothing_but_itself_and_its_script_sets_text_only(tmp_pat
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
         assert not {"src", "href", "style"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
-    text = file.read_text(encoding="utf-8")
+    text = file.read_text()
     assert re.findall(r"url\((?!#)|@import|fetch\(|XMLHttpRequest|import\(|eval\(|new Function", text) == []
     assert set(re.findall(r"https?://[^\"']*", text)) == {"http://www.w3.org/2000/svg"}
     writes_html = (

@@ -31,7 +31,7 @@ def rows() -> dict[str, Row]:
         else (0, None, None, 0)
         if severity == "–"
         else (0, severity, line, 1 + int(more or 0))
-        for name, lost, severity, line, more in _ROW.findall(PAGE.read_text(encoding="utf-8"))
+        for name, lost, severity, line, more in _ROW.findall(PAGE.read_text())
     }
 
 
@@ -66,7 +66,7 @@ def test_the_page_has_what_the_replay_reports(name: str) -> None:
 def test_losses_are_those_that_a_client_counted(name: str) -> None:
     """losscheck.json counts, for each partition, the acknowledged records that no replica held at the end."""
     path, report = of(name)
-    counted = json.loads((path / "losscheck.json").read_text(encoding="utf-8"))
+    counted = json.loads((path / "losscheck.json").read_text())
     lost = Counter[str]()
     for incident in report.incidents:
         assert (incident.lost is None) == (incident.severity != LOST)
@@ -93,7 +93,7 @@ def test_lost_offsets_were_acknowledged_before_the_election(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_stuck_partitions_are_those_without_a_leader_before_the_shutdown(name: str) -> None:
     path, report = of(name)
-    leaderless = set(_FINAL.findall((path / "events.ndjson").read_text(encoding="utf-8")))
+    leaderless = set(_FINAL.findall((path / "events.ndjson").read_text()))
     assert {i.partition for i in report.incidents if i.severity == STUCK} == leaderless
 
 

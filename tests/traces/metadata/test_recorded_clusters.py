@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from highwater.traces.replay import replay as replay_input
-from tests.slow import all_but
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import report_on
 
@@ -90,16 +86,6 @@ FINDINGS: dict[str, Found] = {
     },
 }
 
-LOST: dict[str, list[tuple[int, str]]] = {
-    "down-elr-unclean-210": [(78, "54 committed records (offsets 36–89) are lost")],
-    "mixed-requests-elr-6": [(235, "24 committed records (offsets 280–303) are lost")],
-    "unclean-requests-elr": [
-        (65, "67 committed records (offsets 36–102) are lost"),
-        (139, "54 committed records (offsets 219–272) are lost"),
-    ],
-}
-"""Records that a new leader lacked, by the brokers' logs."""
-
 
 def test_every_cluster_is_in_the_table() -> None:
     assert sorted(FINDINGS) == NAMES_4_2
@@ -118,19 +104,3 @@ def test_every_change_conforms_and_the_findings_are_in_the_table(name: str) -> N
     found = [(f.position["offset"], f.property, f.partition, f.certain) for f in report.findings]
     assert len(found) == sum(report.findings_count.values())
     assert sorted(found) == sorted(FINDINGS[name])
-
-
-@pytest.mark.parametrize(
-    "scenario",
-    all_but((*LOST, "minisr-loss-elr"), NAMES_4_2, "brokers' logs of clusters that lost no record"),
-)
-def test_losses_are_reported_with_the_counts_of_the_consumers(scenario: str) -> None:
-    """Records are reported as lost exactly where acknowledged records are missing afterwards."""
-    cluster = CLUSTERS_4_2 / scenario
-    logs = sorted(cluster.glob("logs/node*/*.log.gz"))
-    report = replay_input(cluster / "__cluster_metadata-0", broker_logs=logs)
-    losses = [f for f in report.findings if f.property == "leader_completeness"]
-    assert [(f.position["offset"], f.at_risk.split(";")[0]) for f in losses] == LOST.get(scenario, [])
-    assert all(f.certain and f.reliable for f in losses)
-    lost = sum(p["lost"] for p in json.loads((cluster / "losscheck.json").read_text()).values())
-    assert sum(int(f.at_risk.split()[0]) for f in losses) == lost

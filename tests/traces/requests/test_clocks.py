@@ -33,7 +33,7 @@ def shifted(directory: Path, node: str, seconds: float) -> Report:
             text = re.sub(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", shift, text, flags=re.MULTILINE)
         logs.append(directory / one / "kafka-request.log")
         logs[-1].parent.mkdir()
-        logs[-1].write_text(text, encoding="utf-8")
+        logs[-1].write_text(text)
     return replay(RECORDING / "__cluster_metadata-0", broker_logs=logs)
 
 

@@ -200,7 +200,7 @@ def test_the_page_has_them_as_data(messages: list[ShownMessage], tmp_path: Path)
     kept = [replace(messages[0], file=evil, told=None), messages[-1]]
     report.timelines[NAME] = Timeline(NAME, messages=kept)
     write_page([report], tmp_path / "page.html", {})
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = (tmp_path / "page.html").read_text()
     assert evil not in text
     assert "{{" not in text
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])["reports"][0]

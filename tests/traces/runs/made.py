@@ -72,7 +72,7 @@ def bad_run() -> Lines:
 
 
 def write(path: Path, lines: Lines) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 

@@ -24,7 +24,7 @@ from tests.traces.runs.made import walk_of, write
 
 LINES = walk_of("truncation/kip-101", depth=8)
 WHOLE = walk_of("replication/large-crashes", depth=6, whole=True)
-SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text())
 
 
 def trouble(path: Path) -> TraceError | None:
@@ -242,5 +242,5 @@ def test_nested_deeply(depth: int, tmp_path: Path) -> None:
     texts = [json.dumps(line) for line in LINES]
     for line in ('{"step": 2, "state": %s}', '{"step": 2, "changes": {"logs": %s}}', '{"step": 2, "about": %s}',
                  '{"step": 2, "action": "become_leader", "parameters": {"replica": %s}}'):  # fmt: skip
-        (tmp_path / "run").write_text("\n".join([*texts[:3], line % nested]), encoding="utf-8")
+        (tmp_path / "run").write_text("\n".join([*texts[:3], line % nested]))
         trouble(tmp_path / "run")

@@ -89,7 +89,7 @@ def test_a_loop_goes_back_from_the_last_state_to_its_first(tmp_path: Path) -> No
     target = tmp_path / "run.itf.json"
     done = highwater("check", "replication/liveness-rejected", "--workers", "1", "--trace-out", target)
     assert "8 steps written, to a violation of proposals_come_to_rest" in done.out
-    trace = json.loads(target.read_text(encoding="utf-8"))
+    trace = json.loads(target.read_text())
     assert (trace["loop"], len(trace["states"])) == (5, 8), "the state that it comes back to is there once"
     assert trace["#meta"]["source"] == "replication/liveness-rejected"
     assert trace["#meta"]["violates"] == ["proposals_come_to_rest"]

@@ -197,13 +197,13 @@ def test_a_step_from_an_unreachable_state_is_no_explanation(hidden: Any, tmp_pat
 # --- the example in docs/trace-format -----------------------------------------------------------------
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "trace-format.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "trace-format.md").read_text()
 ((EXAMPLE, ANSWER),) = re.findall(r"```json\n(.*?)```.*?```\n(.*?)```", PAGE, re.DOTALL)[:1]
 
 
 def test_the_example_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    path.write_text(EXAMPLE, encoding="utf-8")
+    path.write_text(EXAMPLE)
     report = replay_run(path)
     assert (report.explained, report.operations) == (True, 4)
 
@@ -212,5 +212,5 @@ def test_the_changed_example_is_not(tmp_path: Path) -> None:
     lines = EXAMPLE.splitlines()
     lines[2] = re.sub(r'"changes": .*', '"changes": {"brokers[0].hwm": 1}}', lines[2])
     path = tmp_path / "run"
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text("\n".join(lines))
     assert ANSWER in str(replay_run(path))

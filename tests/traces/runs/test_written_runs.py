@@ -37,7 +37,7 @@ SCENARIOS = (
     "replication/large-fencing",
     "replication/recovery-balanced",
 )
-SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text())
 
 whole_or_changes = pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 scenarios = pytest.mark.parametrize("scenario", SCENARIOS)
@@ -236,7 +236,7 @@ def run(*arguments: Any) -> Any:
 
 
 def first_line(path: Any) -> Any:
-    return json.loads(path.read_text(encoding="utf-8").splitlines()[0])["meta"]
+    return json.loads(path.read_text().splitlines()[0])["meta"]
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
