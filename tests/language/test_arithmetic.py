@@ -1,4 +1,4 @@
-"""Products, quotients and remainders equal Python's; a used division by zero is an error."""
+"""Arithmetic is Python's, and division by zero an error; writes under conditions, and choices inside an action."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
+    Array,
+    Index,
     Int,
     LanguageError,
     Model,
@@ -21,17 +23,25 @@ from highwater.model.language import (
     State,
     Struct,
     action,
+    either,
+    eventually,
     graph,
     invariant,
     leads_to,
+    one_of,
+    otherwise,
     require,
+    strong,
+    tagged,
     weak,
+    when,
     where,
 )
 from highwater.model.language.function import Function
 from highwater.model.language.graph import Node, undefined
-from highwater.model.language.interpreter import BoundError, compile_nodes
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests.language.random_protocols import Expressions, a_plain, a_protocol, shown
+from tests.language.wrong import refused
 from tests.zoo import stepping
 
 RANGES = [(-7, 7, -4, 4), (0, 9, 1, 4), (0, 9, 0, 3), (-9, 0, -3, -1), (-5, -1, 0, 7)]
@@ -204,3 +214,275 @@ def condition_of(expression: Any, state: Any) -> Node:
     from highwater.model.language.values import as_bool
 
     return as_bool(expression.symbolic(state)).node
+
+
+# --- writes under a condition, several writes to one array, and choices inside an action --------------
+
+
+Body = Callable[[Any, State], None]
+
+
+class Branches(Protocol):
+    name = "branches"
+
+    def define(self) -> Struct:
+        self.node = Index("node", 3)
+        return Struct(
+            "State",
+            n=Int(0, 3),
+            i=self.node,
+            j=self.node,
+            row=Array(self.node, Int(0, 3, bound="top")),
+            pairs=Array(self.node, Struct("Pair", a=Int(0, 3), b=Int(0, 3))),
+        )
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"n": 0, "i": 0, "j": 0, "row": [0] * 3, "pairs": [{"a": 0, "b": 0}] * 3}]
+
+
+def branching(body: Body) -> Model:
+    return Model(stepping(Branches, body)())
+
+
+def after(body: Body, **before: Any) -> dict[str, Any]:
+    """The state after the step. Raises BoundError if it leaves a type. Omitted fields are zero."""
+    traced = branching(body)
+    start = traced.decode(traced.initial[0]) | before
+    (step,) = Interpreter(traced).steps(traced.protocol.state.encode(start))
+    assert step.state is not None
+    return traced.decode(step.state)
+
+
+def chain(m: Any, s: State) -> None:
+    with when(s.n == 0):
+        s.next.row[0] = 1
+    with otherwise(s.n == 1):
+        s.next.row[1] = 1
+        with when(s.i == 0):
+            s.next.n = 3
+    with otherwise():
+        s.next.row[2] = s.n
+    with when(s.n == 2):
+        s.next.n = 0
+    with otherwise(s.i == 1):
+        s.next.i = 2
+
+
+@pytest.mark.parametrize(
+    ("n", "i", "row", "then", "where"),
+    [
+        (0, 0, [1, 0, 0], 0, 0),
+        (1, 0, [0, 1, 0], 3, 0),
+        (2, 1, [0, 0, 2], 0, 1),
+        (3, 2, [0, 0, 3], 3, 2),
+    ],
+)
+def test_only_the_branch_of_the_first_true_condition_writes(
+    n: int, i: int, row: list[int], then: int, where: int
+) -> None:
+    def exclusive(m: Any, s: State) -> None:
+        chain(m, s)
+
+    found = after(exclusive, n=n, i=i)
+    assert (found["row"], found["n"], found["i"]) == (row, then, where)
+
+
+def test_a_guard_in_a_branch_applies_there_only() -> None:
+    def body(m: Any, s: State) -> None:
+        with when(s.n == 0):
+            require("i is first", s.i == 0)
+        s.next.j = 2
+
+    traced = branching(body)
+    enabled = [bool(Interpreter(traced).enabled((n, i, 0, *[0] * 9))) for n, i in ((0, 0), (0, 1), (1, 1))]
+    assert enabled == [True, False, True]
+
+
+def two_elements(m: Any, s: State) -> None:
+    s.next.row[s.i] = 1
+    s.next.row[s.j] = 2
+
+
+def test_two_elements_in_one_step() -> None:
+    assert after(two_elements, i=0, j=2)["row"] == [1, 0, 2]
+    with pytest.raises(
+        BoundError, match=r"writes a field a second time; the first time at .*test_arithmetic"
+    ):
+        after(two_elements, i=1, j=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_finds_the_conflict(engine: Any) -> None:
+    with pytest.raises(BoundError, match="writes a field a second time"):
+        engine(branching(two_elements), SearchOptions())
+
+
+def test_a_guard_that_keeps_two_writes_apart_leaves_nothing_to_check() -> None:
+    def apart(m: Any, s: State) -> None:
+        require("two", s.i != s.j)
+        two_elements(m, s)
+
+    assert branching(apart).instances[0].checks == ()
+
+
+def test_fields_of_one_element_and_of_two() -> None:
+    def body(m: Any, s: State) -> None:
+        s.next.pairs[s.i].a = 1
+        s.next.pairs[s.j].b = 2
+
+    def whole(m: Any, s: State) -> None:
+        s.next.pairs[s.i] = {"a": 3, "b": 3}
+        s.next.pairs[s.j].b = 2
+
+    assert branching(body).instances[0].checks == ()
+    assert after(body, i=1, j=1)["pairs"][1] == {"a": 1, "b": 2}
+    assert after(whole, i=1, j=0)["pairs"][:2] == [{"a": 0, "b": 2}, {"a": 3, "b": 3}]
+    with pytest.raises(BoundError, match="a second time"):
+        after(whole, i=1, j=1)
+
+
+def test_branches_that_exclude_each_other_write_the_same_field() -> None:
+    def body(m: Any, s: State) -> None:
+        with when(s.n == 0):
+            s.next.j = 1
+        with when(s.n == 1):
+            s.next.j = 2
+
+    assert branching(body).instances[0].checks == ()
+    assert [after(body, n=n)["j"] for n in range(3)] == [1, 2, 0]
+
+
+def surely_twice(m: Any, s: State) -> None:
+    s.next.n = 1
+    with when(s.f):
+        s.next.n = 2
+
+
+def twice_in_one_branch(m: Any, s: State) -> None:
+    with when(s.f):
+        s.next.n = 1
+        s.next.n = 2
+
+
+def one_element_twice(m: Any, s: State) -> None:
+    s.next.row[s.node] = 1
+    s.next.row[s.node] = 1
+
+
+def the_whole_and_a_part(m: Any, s: State) -> None:
+    s.next.row[s.node] = 1
+    s.next.row = [0, 0, 0]
+
+
+@pytest.mark.parametrize("body", [surely_twice, twice_in_one_branch, one_element_twice, the_whole_and_a_part])
+def test_a_field_that_is_always_written_twice_is_refused(body: Body) -> None:
+    refused(body, "this step writes a field a second time; the first time at")
+
+
+def alone(m: Any, s: State) -> None:
+    with otherwise():
+        s.next.n = 1
+
+
+def too_deep(m: Any, s: State) -> None:
+    with when(s.f), otherwise():
+        s.next.n = 1
+
+
+def chooses_in_a_branch(m: Any, s: State) -> None:
+    with when(s.f):
+        s.next.n = one_of("n", [1, 2])
+
+
+def chooses_twice(m: Any, s: State) -> None:
+    s.next.n = one_of("n", [1, 2])
+    s.next.node = one_of("n", m.node)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (alone, r"otherwise\(\) follows a `with when\(…\):`"),
+        (too_deep, r"otherwise\(\) follows"),
+        (chooses_in_a_branch, r"one_of\(\) stands outside of `with when"),
+        (chooses_twice, "there is a choice 'n' above in this action"),
+        (lambda m, s: one_of("n", []), "has nothing to choose from"),
+        (lambda m, s: one_of("n", 3), "a type or a list"),  # type: ignore[arg-type]
+        (lambda m, s: one_of(m.node, m.node), "needs a name first"),
+        (lambda m, s: one_of("n", [s.n, s.node]), "not from values of the state"),
+    ],
+)
+def test_a_misplaced_branch_or_choice_names_its_place(body: Any, message: str) -> None:
+    refused(body, message)
+
+
+def chooses(m: Any, s: State) -> None:
+    answer = one_of("answer", ["yes", "no"])
+    if answer == "yes":
+        to = one_of("to", m.node)
+        s.next.row[to] = 1
+    else:
+        s.next.n = 3
+
+
+def test_an_action_has_a_step_for_each_choice() -> None:
+    found = {str(i): sorted(i.writes) for i in branching(chooses).instances}
+    assert list(found) == [
+        "step(answer=yes, to=0)",
+        "step(answer=yes, to=1)",
+        "step(answer=yes, to=2)",
+        "step(answer=no)",
+    ]
+    assert len({tuple(w) for w in found.values()}) == 4
+
+
+def test_fairness_takes_the_choices_of_an_action_together() -> None:
+    protocol = branching(chooses).protocol
+
+    @eventually("test", fair=weak("step") + strong("step", answer="no"))
+    def comes(m: Any, s: State) -> Any:
+        return s.n == 3
+
+    groups = Model(protocol, [], [comes]).liveness[0].groups
+    assert [sorted(g.instances) for g in groups] == [[0, 1, 2, 3], [3]]
+
+
+def test_fairness_by_a_tag() -> None:
+    class Tagged(Protocol):
+        name = "tagged"
+
+        def define(self) -> Struct:
+            self.node = Index("node", 2)
+            return Struct("State", n=Int(0, 3))
+
+        @action(tags="io slow", who="node")
+        def read(self, s: State, who: Any) -> None:
+            s.next.n = 0
+
+        @action(tags=("io",))
+        def write(self, s: State) -> None:
+            s.next.n = 1
+
+        @action()
+        def rest(self, s: State) -> None:
+            s.next.n = 2
+
+    def groups(fair: Any) -> list[list[int]]:
+        @eventually("test", fair=fair)
+        def comes(m: Any, s: State) -> Any:
+            return s.n == 3
+
+        return sorted(sorted(g.instances) for g in Model(Tagged(), [], [comes]).liveness[0].groups)
+
+    assert groups(weak(tagged("io"))) == [[0], [1], [2]]
+    assert groups(strong(tagged("io"), by=[])) == [[0, 1], [2]]
+    assert groups(weak(either(tagged("slow"), "rest"), by=[])) == [[0, 1, 3]]
+    assert groups(weak(either(tagged("io")))) == [[0, 1, 2]], "one step of any of them"
+    assert groups(weak(tagged("io"), "rest")) == [[0], [1], [2], [3]]
+    with pytest.raises(LanguageError, match="no action of tagged has the tag 'oi'; it has io, slow"):
+        groups(weak(tagged("oi")))
+
+
+def test_one_of_outside_an_action_is_refused() -> None:
+    with pytest.raises(LanguageError, match="one_of\\(\\) has a meaning only while"):
+        one_of("n", [1])
