@@ -9,17 +9,16 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from click.testing import CliRunner
 from werkzeug.test import Client
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import baseline, comparison
 from highwater.checker.comparing.gate.entries import Ran
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Answers, path_of, read_trace
 from highwater.checker.scenarios.request import Overrides, asked
 from highwater.errors import HighwaterError
+from tests.command import highwater
 from tests.fuzzing import changes
 
 TOKEN = "token"
@@ -27,14 +26,12 @@ TOKEN = "token"
 
 def command(*arguments: object) -> None:
     """Run the command; an error must be one line. Raises every exception that the command does not catch."""
-    done = CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code in (0, 1, 2, 3), f"status {done.exit_code}"
-    if done.exit_code == 2 and not done.stdout:
-        assert done.stderr.startswith("highwater: "), done.stderr[:500]
-        assert done.stderr.count("\n") == 1, done.stderr[:500]
-    for said in (done.stdout, done.stderr):
+    done = highwater(*arguments)
+    assert done.status in (0, 1, 2, 3), f"status {done.status}"
+    if done.status == 2 and not done.out:
+        assert done.err.startswith("highwater: "), done.err[:500]
+        assert done.err.count("\n") == 1, done.err[:500]
+    for said in (done.out, done.err):
         assert "Traceback" not in said, said[:500]
 
 

@@ -1,12 +1,9 @@
-"""Small protocols, the model of one mutant, and a function that runs ``highwater mutate``."""
+"""Small protocols, and the model of one mutant."""
 
 from __future__ import annotations
 
 import copy
 
-from click.testing import CliRunner, Result
-
-from highwater.checker.cli import cli
 from highwater.model.language.mutated import MutatedModel
 
 
@@ -16,11 +13,6 @@ def at(model: MutatedModel, number: int) -> MutatedModel:
     own = [state[: model.own_leaves] for state in model.initial]
     vars(found).update(start=None, initial=[(*state, *model.constants(number)) for state in own])
     return found
-
-
-def run(*arguments: object) -> Result:
-    """Run the command in this process; its search uses another one."""
-    return CliRunner().invoke(cli, ["mutate", *map(str, arguments), "--workers", "1"], catch_exceptions=False)
 
 
 COUNTER = """

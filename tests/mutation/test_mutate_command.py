@@ -48,10 +48,11 @@ from highwater.model.language.model import Model
 from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 from tests.checker.schema import problems
+from tests.command import highwater
 from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.conftest import small_register
-from tests.mutation.small import COUNTER, LAMP, at, run
+from tests.mutation.small import COUNTER, LAMP, at
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text())
 
@@ -85,8 +86,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    result = run(register, "--json", out)
-    assert result.exit_code == 0
+    result = highwater("mutate", register, "--workers", 1, "--json", out)
+    assert result.status == 0
     content = json.loads(out.read_text())
     assert problems(content, SCHEMA) == []
     counts = Counter(m["verdict"] for m in content["mutants"])
@@ -100,8 +101,8 @@ def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path
     assert killed["verdict"] == KILLED
     assert killed["results"][0]["property"] == "no_acknowledged_write_is_lost"
     assert killed["results"][0]["depth"] == 4
-    again = run(register, "--quiet")
-    assert again.exit_code == 0
+    again = highwater("mutate", register, "--workers", 1, "--quiet")
+    assert again.status == 0
     assert again.output.count("\n") == 1
 
 

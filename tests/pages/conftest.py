@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
+from tests.command import highwater
 
 REQUIRED = "HIGHWATER_NEEDS_BROWSER"
 """If this environment variable is set, as in continuous integration, a missing browser fails the tests."""
@@ -59,8 +58,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def write(*arguments: str) -> Path:
         if arguments not in found:
             page = tmp_path_factory.mktemp("page") / "run.html"
-            done = CliRunner().invoke(cli, [*arguments, "--html", str(page)], prog_name="highwater")
-            assert done.exit_code in (0, 1), done.output
+            done = highwater(*arguments, "--html", page)
+            assert done.status in (0, 1), done
             found[arguments] = page
         return found[arguments]
 

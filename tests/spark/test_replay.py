@@ -10,15 +10,12 @@ import pytest
 
 from highwater.traces.inputs import inputs
 from highwater.traces.replay import replay_input
-from tests.command import Run, highwater
+from tests.command import Run
 from tests.generation import write_log
 from tests.spark.conftest import MASTER
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import good_run, write
-
-
-def run(*arguments: object) -> Run:
-    return highwater("replay", *arguments)
+from tests.traces.test_replay_command import run
 
 
 def on_spark(*arguments: object) -> Run:

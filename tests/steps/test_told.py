@@ -12,7 +12,7 @@ import pytest
 
 import highwater
 from highwater.checker.scenarios import catalogue, request
-from highwater.checker.testing.machines import ModelMachine, Violated, machine
+from highwater.checker.testing.machines import machine
 from highwater.model.language import (
     Int,
     LanguageError,
@@ -34,6 +34,7 @@ from highwater.traces.runs.replay import hold
 from tests.checker.schema import problems
 from tests.command import highwater as ask
 from tests.machine.test_machine import run as run_machine
+from tests.machine.test_machine import violated
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/language/properties.md").read_text()
@@ -150,12 +151,6 @@ def test_the_notebook_names_the_step(store: Path) -> None:
     result = highwater.check("store.toml", rules={"remembers": False})
     (violation,) = result.violations
     assert "is violated by the step to depth 5" in violation._repr_html_()
-
-
-def violated(made: type[ModelMachine]) -> Violated:
-    with pytest.raises(Violated) as caught:
-        run_machine(made, 1000)
-    return caught.value
 
 
 def test_a_machine_finds_the_step_and_shrinks_the_run(store: Path) -> None:

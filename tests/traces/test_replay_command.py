@@ -14,7 +14,7 @@ from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import bad_run, good_run, write
 
 
-def run(*arguments: str | Path) -> Run:
+def run(*arguments: object) -> Run:
     return highwater("replay", *arguments)
 
 

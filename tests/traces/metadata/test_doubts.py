@@ -18,7 +18,6 @@ from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT, Unexplained
 from highwater.traces.reports.report import Report, summary
-from tests.command import Run, highwater
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
@@ -40,6 +39,7 @@ from tests.traces.metadata.made_logs import (
     with_version,
     write,
 )
+from tests.traces.test_replay_command import run
 
 START = len(beginning())
 
@@ -318,10 +318,6 @@ def test_the_end_of_a_transaction_that_has_not_begun_is_reported(tmp_path: Path,
 
 NO_VALUE = b"\x01\x04\x00"
 """A CONFIG_RECORD with its frame alone."""
-
-
-def run(*arguments: str | Path) -> Run:
-    return highwater("replay", *arguments)
 
 
 def log(tmp_path: Path, found: bool = True) -> tuple[Path, int]:
