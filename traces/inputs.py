@@ -33,9 +33,10 @@ _ZOOKEEPER = (
 )
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
-_OTHERS = re.compile(
+OTHERS = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot|properties|deleted|cleaned|swap|lock)|\.lock|meta\.properties|quorum-state|"
-    r"partition\.metadata|[\w-]*-checkpoint(?:\.tmp)?|\.kafka_cleanshutdown|kafkaServer-gc\.log.*|bootstrap\.checkpoint"
+    r"partition\.metadata|[\w-]*-checkpoint(?:\.tmp)?|\.kafka_cleanshutdown|kafka(?:Server-gc|-authorizer)\.log.*|"
+    r"bootstrap\.checkpoint"
 )
 """Names of files that Kafka keeps beside its logs, and that a replay does not need."""
 _MOST_NAMED = 5
@@ -100,11 +101,10 @@ class Inputs:
         if self.passed_over:
             named = [str(path) for path in self.passed_over[:_MOST_NAMED]]
             named += [f"{more} more"] if (more := len(self.passed_over) - len(named)) else []
-            first = _first_line(self.passed_over[0])
-            lines.append(
-                f"not read: {count(len(self.passed_over), 'file')} of no known kind: {', '.join(named)}. The first "
-                f"begins with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
-            )
+            with Source(self.passed_over[0]) as source:
+                begins = beginning(source.read(400))
+            files = count(len(self.passed_over), "file")
+            lines.append(f"not read: {files} of no known kind: {', '.join(named)}. The first {begins}")
         return lines
 
 
@@ -184,9 +184,10 @@ def _is_of_zookeeper(log: Path) -> bool:
         )
 
 
-def _first_line(file: Path) -> str:
-    with Source(file) as source:
-        return printable(source.read(400).partition(b"\n")[0].decode("utf-8", "replace").strip(), 80)
+def beginning(head: bytes) -> str:
+    """The first line of an unrecognized file, given its first bytes, and what replay expects."""
+    first = printable(head.partition(b"\n")[0].decode("utf-8", "replace").strip(), 80)
+    return f"begins with {first!r}; a line of a log has a date with a time and one of Kafka's messages"
 
 
 def _what_it_is_not(path: Path) -> str:
@@ -209,7 +210,7 @@ def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) 
         if kind is None and is_set_aside(file):
             logs[DATA_DUMP].append(file.parent)
         elif kind is None:
-            result.passed_over += [] if _OTHERS.fullmatch(file.name) else [file]
+            result.passed_over += [] if OTHERS.fullmatch(file.name) else [file]
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):

@@ -23,7 +23,13 @@ _GAUGES: tuple[tuple[str, str, _Value], ...] = (
         lambda c: c.last_time / 1000,
     ),
     ("delay_seconds", "From the last record's time to the moment it was followed.", lambda c: c.delay),
-    ("caveats", "Reasons why an incident may be missed or wrong.", lambda c: c.caveats + c.unreadable),
+    (
+        "caveats",
+        "Reasons why an incident may be missed or wrong.",
+        lambda c: c.caveats + c.unreadable + c.damaged,
+    ),
+    ("unreadable", "Files, directories and records that are not read.", lambda c: c.unreadable + c.damaged),
+    ("broker_logs", "Brokers' logs that are followed.", lambda c: c.broker_logs),
     ("waiting", "1 while the directory has no metadata log.", lambda c: c.is_waiting),
 )
 """The metrics without labels: name, help and value."""

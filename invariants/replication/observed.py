@@ -58,6 +58,15 @@ def has_min_isr(m: Controller, s: State) -> Truth:
 
 
 @invariant("966.19")
+def has_more_than_min_isr(m: Controller, s: State) -> Truth:
+    """The ISR has more than min ISR members.
+
+    Otherwise acks=all writes stop as soon as one more member leaves (966.1).
+    """
+    return size(s.partition.isr) > m.min_isr(s)
+
+
+@invariant("966.19")
 def has_leader(m: Controller, s: State) -> Truth:
     """The partition has a leader; otherwise it is unavailable."""
     return s.partition.leader.is_some
@@ -84,7 +93,7 @@ def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth
 FINDINGS = (leader_elected_cleanly, leader_completeness, somebody_is_electable)
 """Properties whose violation is reported."""
 
-CONDITIONS = (has_min_isr, has_leader)
+CONDITIONS = (has_min_isr, has_more_than_min_isr, has_leader)
 """Properties whose violation is measured by its duration."""
 
 OF_BROKERS = (

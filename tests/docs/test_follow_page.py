@@ -1,9 +1,16 @@
-"""Alert rules and dashboard use existing metrics, and the page on following lists every metric."""
+"""Alert rules and dashboard use existing metrics, and the page on following lists every metric.
+
+Programs of Debian's packages prometheus and prometheus-alertmanager check the examples. Without them these tests are
+skipped; if ``HIGHWATER_NEEDS_PROMETHEUS`` is set, as in continuous integration, they fail.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +18,21 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from highwater.checker.follow.metrics import Metrics
-from highwater.traces.follow.reading import Counts
+from highwater.traces.follow.reading import STATES, Counts
+from highwater.traces.reports.incidents import SEVERITIES
 from tests.docs.test_language_pages import DOCS
 
 EXAMPLES = DOCS / "examples" / "follow"
 RULES, DASHBOARD = EXAMPLES / "alerts.yml", EXAMPLES / "dashboard.json"
 NAME = re.compile(r"\bhighwater_[a-z_]+")
 LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity)(?:=|!=|=~)\"([^\"]+)\"")
+REQUIRED = "HIGHWATER_NEEDS_PROMETHEUS"
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alert rules."""
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    return list(group["rules"])
 
 
 @pytest.fixture
@@ -34,9 +49,11 @@ def served(tmp_path: Path) -> dict[str, set[str]]:
 
 def expressions() -> list[str]:
     """The queries of the alert rules and of the dashboard."""
-    rules = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     panels: list[dict[str, Any]] = json.loads(DASHBOARD.read_text())["panels"]
-    return [*rules, *(target["expr"] for panel in panels for target in panel["targets"])]
+    return [
+        *(rule["expr"] for rule in rules()),
+        *(target["expr"] for panel in panels for target in panel["targets"]),
+    ]
 
 
 def test_queries_name_metrics_and_labels_that_exist(served: dict[str, set[str]]) -> None:
@@ -55,14 +72,142 @@ def test_every_severity_except_notice_has_a_query(served: dict[str, set[str]]) -
     assert served["highwater_incidents"] - alerted == {"notice"}
 
 
-def test_each_rule_has_a_severity_and_a_summary() -> None:
-    for group in yaml.safe_load(RULES.read_text())["groups"]:
-        for rule in group["rules"]:
-            assert rule["labels"]["severity"] in ("critical", "warning", "info")
-            assert rule["annotations"]["summary"]
+def test_each_alert_has_a_severity_and_a_section_of_the_runbooks() -> None:
+    text = (DOCS / "runbooks.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
+    assert list(sections) == [rule["alert"] for rule in rules()]
+    for rule in rules():
+        name, said = rule["alert"], rule["annotations"]
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert said.keys() == {"summary", "description", "runbook_url"}
+        assert "{{" not in said["summary"]
+        assert said["runbook_url"].endswith(f"/runbooks.html#{name.lower()}")
+        parts = re.findall(r"^\*\*(\w+)\.\*\* \S", sections[name], re.M)
+        assert parts == ["Meaning", "Impact", "Diagnosis", "Mitigation"], name
+
+
+def test_the_rules_for_the_prometheus_operator_are_equal() -> None:
+    monitor, rule = yaml.safe_load_all((EXAMPLES / "strimzi.yaml").read_text())
+    assert (monitor["kind"], rule["kind"]) == ("PodMonitor", "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load(RULES.read_text())
 
 
 def test_the_page_lists_every_metric(served: dict[str, set[str]]) -> None:
     text = (DOCS / "follow.md").read_text()
     listed = set(re.findall(r"^\| `(highwater_[a-z_]+)", text, re.M))
     assert listed == served.keys()
+
+
+# --- the programs of Prometheus -----------------------------------------------------------------------------------
+
+
+def run(program: str, *arguments: object) -> None:
+    """Run a program of Prometheus, which must succeed."""
+    if shutil.which(program) is None:
+        reason = f"no {program} (Debian's packages prometheus and prometheus-alertmanager)"
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{REQUIRED} is set: {reason}")
+        pytest.skip(reason)
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_accepts_its_configuration_and_the_rules() -> None:
+    run("promtool", "check", "config", EXAMPLES / "prometheus.yml")
+    run("promtool", "check", "rules", RULES)
+
+
+def test_alertmanager_accepts_its_configuration() -> None:
+    run("amtool", "check-config", EXAMPLES / "alertmanager.yml")
+
+
+WELL = {
+    "up": "1x60",
+    "highwater_waiting": "0x60",
+    "highwater_last_record_seconds": "0+60x60",
+    "highwater_caveats": "0x60",
+    "highwater_nonconforming_records": "0x60",
+    **{
+        f'{name}{{severity="{severity}"}}': "0x60"
+        for name in ("highwater_incidents", "highwater_incidents_opened_total")
+        for severity in SEVERITIES
+    },
+    **{f'highwater_partitions{{state="{state}"}}': "0x60" for state in STATES},
+}
+"""Series → values, one a minute, of a cluster without an incident; names are as in the metrics."""
+OPEN, OPENED = ('highwater_incidents{{severity="{}"}}', 'highwater_incidents_opened_total{{severity="{}"}}')
+PARTITIONS = 'highwater_partitions{{state="{}"}}'
+ONCE, LONG_AGO, LATER = "0x28 1x40", "0x5 1x60", "0x29 1x40"
+"""The value 1 from minute 29, 6 and 30 on."""
+
+
+@pytest.mark.parametrize(
+    ("series", "values", "alert"),
+    [
+        ("up", "1x60", None),
+        (OPEN.format("lost"), ONCE, "HighwaterRecordsLost"),
+        (OPENED.format("lost"), ONCE, "HighwaterRecordsLost"),
+        (OPENED.format("lost"), LONG_AGO, None),
+        (OPEN.format("stuck"), ONCE, "HighwaterPartitionStuck"),
+        (OPENED.format("stuck"), ONCE, None),
+        (OPEN.format("at_risk"), ONCE, "HighwaterAtRisk"),
+        (OPENED.format("at_risk"), ONCE, "HighwaterAtRisk"),
+        (OPENED.format("at_risk"), LONG_AGO, None),
+        (OPENED.format("unclean"), ONCE, "HighwaterUncleanElection"),
+        (OPENED.format("unclean"), LONG_AGO, None),
+        (OPEN.format("unclean"), "1x60", None),
+        (OPEN.format("notice"), "1x60", None),
+        (PARTITIONS.format("offline"), ONCE, "HighwaterOffline"),
+        (PARTITIONS.format("offline"), LATER, None),
+        (PARTITIONS.format("under_min_isr"), "0x24 1x40", "HighwaterUnderMinIsr"),
+        (PARTITIONS.format("under_min_isr"), "0x25 1x40", None),
+        *(
+            (PARTITIONS.format(state), "9x60", None)
+            for state in ("all", "elr", "at_min_isr", "min_isr_unknown")
+        ),
+        ("highwater_nonconforming_records", ONCE, "HighwaterNonconforming"),
+        ("highwater_nonconforming_records", LONG_AGO, None),
+        ("highwater_nonconforming_records", "1x28 0x40", None),  # a restart of the follower
+        ("up", "1x27 0x40", "HighwaterSeesNothing"),
+        ("up", "1x28 0x40", None),
+        ("up", None, "HighwaterSeesNothing"),
+        ("highwater_waiting", "1x60", "HighwaterSeesNothing"),
+        ("highwater_last_record_seconds", "0+60x26 1560x40", "HighwaterSeesNothing"),
+        ("highwater_last_record_seconds", "-50+60x60", None),
+        ("highwater_caveats", ONCE, "HighwaterCaveats"),
+        ("highwater_caveats", LATER, None),
+    ],
+)
+def test_an_alert_fires_when_it_should(
+    series: str, values: str | None, alert: str | None, tmp_path: Path
+) -> None:
+    """One series differs from a cluster without an incident. Half an hour later no other alert fires."""
+    assert series in WELL
+    label = re.search(r'state="\w+"', series)
+    labels = {"job": "highwater"}
+    if values is not None:
+        labels |= {"cluster": "orders", "instance": "kafka-1:9464"}
+    found = {name: value for name, value in {**WELL, series: values}.items() if value is not None}
+    expected = []
+    for rule in rules():
+        own = {**labels, **rule["labels"], **({"state": label[0][7:-1]} if label else {})}
+        said = {
+            name: text.replace("{{ $labels.cluster }}", labels.get("cluster", "")).replace(
+                "{{ $value }}", "1"
+            )
+            for name, text in rule["annotations"].items()
+        }
+        fires = [{"exp_labels": own, "exp_annotations": said}] if rule["alert"] == alert else []
+        expected.append({"eval_time": "30m", "alertname": rule["alert"], "exp_alerts": fires})
+    test = tmp_path / "test.yml"
+    written = {"rule_files": [str(RULES)], "evaluation_interval": "1m"}
+    inputs = [{"series": with_target(name), "values": value} for name, value in found.items()]
+    run_test = {"interval": "1m", "input_series": inputs, "alert_rule_test": expected}
+    test.write_text(json.dumps({**written, "tests": [run_test]}))
+    run("promtool", "test", "rules", test)
+
+
+def with_target(series: str) -> str:
+    """A series with the labels that Prometheus adds to those of the follower."""
+    name, brace, own = series.partition("{")
+    return f'{name}{{job="highwater",cluster="orders",instance="kafka-1:9464"{"," if brace else "}"}{own}'

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from highwater.traces.brokers.watermarks import ordered
 from highwater.traces.follow.tail import opened
+from highwater.traces.inputs import OTHERS, beginning
 from highwater.traces.kafka.broker_log import BrokerEvent, BrokerLog, is_broker_log
+from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading import MAX_LINE, TraceError
 
 MAX_FILES = 10_000
-"""The most files below the directories; ``BrokerTails.look`` ignores later ones."""
+"""The most files below the directories; ``BrokerTails.look`` reports that later ones are not read."""
 _AT_ONCE = 4 << 20
 _HEAD = 1 << 16
 _Placed = tuple[tuple[int, int], BrokerEvent]
@@ -95,14 +97,15 @@ class BrokerTails:
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
         self._tails: dict[Path, _Tail] = {}
-        self._others: set[Path] = set()
+        self._others: dict[tuple[Path, int], str] = {}
+        """Why a file is not read, by path and inode; its head is full and does not change. Empty for no reason."""
         self._waiting: list[_Placed] = []
         self._before = -(1 << 62)
         self._is_at_end = not directories
         self.has_caught_up = False
         """True if the poll before the last one read every file to its end. That poll's events have all been yielded."""
         self.unreadable: dict[Path, str] = {}
-        """The reason why a file, one of its lines, or a directory cannot be read, for each of them."""
+        """The reason why a file, one of its lines, or a directory is not read, for each of them."""
 
     @property
     def number(self) -> int:
@@ -113,15 +116,19 @@ class BrokerTails:
         """Find new brokers' logs in the directories, for ``poll`` to read."""
         self.unreadable = {path: why for path, why in self.unreadable.items() if path in self._tails}
         for path in self._files():
-            if path in self._tails or path in self._others:
+            if path in self._tails:
                 continue
             try:
                 with opened(path) as file:
-                    head = file.read(_HEAD) or b""
+                    key = path, os.fstat(file.fileno()).st_ino
+                    head = b"" if key in self._others else file.read(_HEAD) or b""
                 if is_broker_log(head):
                     self._tails[path] = _Tail(path)
-                elif len(head) == _HEAD:
-                    self._others.add(path)  # not a broker's log, even with a full head
+                    continue
+                if len(head) == _HEAD:
+                    self._others[key] = _not_read(path, head)
+                if why := self._others.get(key) or _not_read(path, head):
+                    self.unreadable[path] = why
             except OSError as wrong:
                 self._refused(wrong, path)
 
@@ -137,6 +144,7 @@ class BrokerTails:
                 for name in sorted(names):
                     number += 1
                     if number > MAX_FILES:
+                        self.unreadable[directory] = f"more than {MAX_FILES} files: the others are not read"
                         return
                     if name.endswith(".log") and not name[:20].isdecimal():
                         yield Path(folder, name)
@@ -172,3 +180,11 @@ class BrokerTails:
         """Close the files of the logs."""
         for tail in self._tails.values():
             tail.close()
+
+
+def _not_read(path: Path, head: bytes) -> str:
+    """Why a file with these first bytes is not read; empty if it is no broker's log, or has no whole line yet."""
+    has_line = b"\n" in head or len(head) == _HEAD
+    if not has_line or OTHERS.fullmatch(path.name) or is_request_log(head):
+        return ""
+    return f"not read: {beginning(head)}"

@@ -25,8 +25,10 @@ from highwater.traces.reports.incidents import incidents
 from highwater.traces.reports.observed import FinalState, PartitionChange
 from highwater.traces.reports.report import Report, nonconforming
 
-STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
+STATES = ("all", "offline", "under_min_isr", "at_min_isr", "min_isr_unknown", "at_risk", "elr")
 """The states that partitions are counted by."""
+AT_MIN_ISR = {"has_more_than_min_isr"}
+"""The conditions that fail while a partition has a leader, and an ISR of exactly min ISR members."""
 MAX_FINDINGS = 100_000
 """The largest number of distinct findings from brokers' logs; later ones are ignored."""
 _LOOK_EVERY = 10
@@ -64,7 +66,10 @@ class Counts:
     """The time of the last record, in ms since the epoch."""
     caveats: int = 0
     unreadable: int = 0
-    """The number of brokers' logs and directories that cannot be read, or that have a line that cannot be read."""
+    """The number of brokers' logs and directories that are not read, or that have a line that cannot be read."""
+    damaged: int = 0
+    """The number of parts of the metadata log that cannot be read."""
+    broker_logs: int = 0
     delay: float = 0.0
     """Seconds from the time of the last record to the end of the poll that read it."""
 
@@ -148,6 +153,7 @@ class LogReading:
         try:
             follower.take(path, batch)
         except TraceError as wrong:
+            counts.damaged += 1
             yield Notice("unreadable", str(wrong), batch.base_offset)
         counts.records += len(batch.values)
         counts.last_time = batch.timestamp if batch.timestamp > 0 else counts.last_time
@@ -199,7 +205,7 @@ class LogReading:
             if self._unreadable.get(path) != why:
                 yield Notice("unreadable", f"{path}: {why}")
         self._unreadable = dict(tails.unreadable)
-        self._counts.unreadable = len(self._unreadable)
+        self._counts.unreadable, self._counts.broker_logs = len(self._unreadable), tails.number
         new = []
         for finding in watermarks.news(self._min_isr):
             key = (finding.property, finding.partition, str(finding.position))
@@ -267,9 +273,12 @@ class LogReading:
         counts = dict.fromkeys(STATES, 0)
         for partition in self._follower.image.of_topics():
             belief = partition.belief
+            unknown = belief.doubtful & MEASURED
             counts["all"] += 1
             counts["offline"] += belief.leaderless
             counts["under_min_isr"] += belief.under_min_isr
+            counts["at_min_isr"] += not unknown and belief.violated & MEASURED == AT_MIN_ISR
+            counts["min_isr_unknown"] += bool(unknown)
             counts["at_risk"] += bool((belief.violated | belief.doubtful) - MEASURED)
             counts["elr"] += bool(belief.observed.elr)
         self._counts.partitions = counts

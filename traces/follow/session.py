@@ -97,6 +97,7 @@ class Following:
         except TraceError as wrong:
             if str(wrong) != self._damage:  # reported once, although each poll tries again
                 self._damage = str(wrong)
+                self.counts.damaged += 1
                 yield Notice("unreadable", str(wrong), self._tail.next_offset)
         self.counts.is_waiting = self._tail.is_waiting
         self.is_behind = pieces > 0 and self._tail.has_more
@@ -114,7 +115,8 @@ class Following:
         if self._reading is not None:
             self._reading.close()
         read_before = max(self._next_offset, self.counts.next_offset)
-        self.counts.next_offset, self.counts.caveats = self._tail.next_offset, 0
+        self.counts.next_offset = self._tail.next_offset
+        self.counts.caveats = self.counts.damaged = 0
         reading = self._reading = LogReading(self._logs, self.counts, read_before)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
@@ -127,6 +129,7 @@ class Following:
         try:
             reading.load(piece.snapshot)
         except TraceError as wrong:
+            self.counts.damaged += 1
             yield Notice("unreadable", str(wrong), end)
         if 0 < read_before < end:
             missed = f"offsets {read_before} to {end - 1} were deleted before they were read"
