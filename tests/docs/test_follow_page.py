@@ -11,8 +11,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -21,6 +25,7 @@ from highwater.checker.follow.metrics import Metrics
 from highwater.traces.follow.reading import STATES, Counts
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.docs.test_language_pages import DOCS
+from tests.traces.follow.clusters import events_of, made_log
 
 EXAMPLES = DOCS / "examples" / "follow"
 RULES, DASHBOARD = EXAMPLES / "alerts.yml", EXAMPLES / "dashboard.json"
@@ -211,3 +216,118 @@ def with_target(series: str) -> str:
     """A series with the labels that Prometheus adds to those of the follower."""
     name, brace, own = series.partition("{")
     return f'{name}{{job="highwater",cluster="orders",instance="kafka-1:9464"{"," if brace else "}"}{own}'
+
+
+# --- the script for PagerDuty and Slack ----------------------------------------------------------------------------
+
+INCIDENT = {
+    "id": "t-0@5",
+    "severity": "lost",
+    "partition": "t-0",
+    "headline": "t&<-0 lost records",
+    "cause": ["An election."],
+    "steps": [{"when": "do now", "text": "Copy it.", "commands": []}],
+    "certain": True,
+    "reliable": True,
+}
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps each request, and answers with 202, or on the path ``/busy`` with 503."""
+
+    got: ClassVar[list[tuple[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        assert self.headers["Content-Type"] == "application/json"
+        self.got.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        self.send_response(503 if self.path == "/busy" else 202)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[str]:
+    """The URL of a server; ``Receiver.got`` has its requests."""
+    Receiver.got.clear()
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def notify(event: Mapping[str, Any], **environment: str) -> tuple[int, str]:
+    """Give an event to the script; its exit status and standard error."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "notify.py", "orders"],
+        input=json.dumps(event),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def test_pagerduty_gets_one_alert_an_incident_which_is_resolved_when_it_closes(
+    receiver: str, tmp_path: Path
+) -> None:
+    events = events_of(made_log(tmp_path / "made"), tmp_path / "once")[:2]
+    for event in events:
+        to = {"PAGERDUTY_ROUTING_KEY": "key", "PAGERDUTY_URL": f"{receiver}/v2/enqueue"}
+        assert notify(event, **to) == (0, "")
+    (path, opened), (_, closed) = Receiver.got
+    incident = events[0]["incident"]
+    assert path == "/v2/enqueue"
+    assert {"routing_key": "key", "dedup_key": incident["id"]}.items() <= opened.items() & closed.items()
+    assert (opened["event_action"], closed["event_action"]) == ("trigger", "resolve")
+    said = opened["payload"]
+    assert said["summary"] == f"orders: AT RISK: {incident['headline']}"
+    assert (said["source"], said["severity"], said["component"]) == ("orders", "critical", "t-0")
+    assert said["custom_details"] == {"cause": incident["cause"], "steps": incident["steps"]}
+
+
+@pytest.mark.parametrize(
+    ("severity", "expected"),
+    [
+        ("lost", "critical"),
+        ("stuck", "critical"),
+        ("at_risk", "critical"),
+        ("unclean", "warning"),
+        ("notice", None),
+    ],
+)
+def test_a_notice_pages_nobody(receiver: str, severity: str, expected: str | None) -> None:
+    event = {"event": "changed", "incident": {**INCIDENT, "severity": severity}}
+    assert notify(event, PAGERDUTY_ROUTING_KEY="key", PAGERDUTY_URL=receiver) == (0, "")
+    ((_, got),) = Receiver.got
+    assert got.get("payload", {}).get("severity") == expected
+    assert got["event_action"] == ("trigger" if expected else "resolve")
+
+
+def test_slack_gets_cause_and_steps_and_what_is_not_certain(receiver: str) -> None:
+    event = {"event": "opened", "incident": {**INCIDENT, "certain": False, "reliable": False}}
+    assert notify(event, SLACK_WEBHOOK_URL=f"{receiver}/hook") == (0, "")
+    assert Receiver.got == [
+        (
+            "/hook",
+            {
+                "text": "opened: orders: POSSIBLE LOST: t&amp;&lt;-0 lost records (not reliable: incomplete input)\n"
+                "An election.\n• do now: Copy it."
+            },
+        )
+    ]
+
+
+def test_a_receiver_that_fails_is_named_and_the_other_one_reached(receiver: str) -> None:
+    event = {"event": "opened", "incident": INCIDENT}
+    to = {"PAGERDUTY_ROUTING_KEY": "key", "PAGERDUTY_URL": f"{receiver}/busy", "SLACK_WEBHOOK_URL": receiver}
+    status, said = notify(event, **to)
+    assert (status, said.splitlines()) == (1, ["notify.py: PagerDuty: HTTP Error 503: Service Unavailable"])
+    assert len(Receiver.got) == 2
+    status, said = notify(event)
+    assert (status, "SLACK_WEBHOOK_URL" in said) == (1, True)

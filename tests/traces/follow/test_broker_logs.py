@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from highwater.checker.follow.metrics import Metrics
+from highwater.traces.follow import broker_tails
 from highwater.traces.follow.broker_tails import BrokerTails
 from highwater.traces.follow.session import IncidentChange
 from tests.recordings import folder, needs
@@ -26,6 +28,11 @@ LINE = (
     " (offset=1, segment=[0:1]) to (offset=2, segment=[0:2]) (kafka.cluster.Partition)\n"
 )
 """A line of a broker, written at a second."""
+
+REQUEST = (
+    "[2026-11-20 11:55:00,000] DEBUG Completed request:"
+    '{"requestHeader":{"requestApiKey":1,"requestApiVersion":17}} (kafka.request.logger)\n'
+)
 
 Piece = tuple[int, Path, bytes]
 """A time (ms since the epoch), a file, and the bytes that are appended to it at that time."""
@@ -185,16 +192,34 @@ def test_a_restart_after_the_logs_were_rotated_keeps_the_number_of_lost_records(
     assert cluster.follower.reported[incident]["lost"] == lost
 
 
-def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    (logs / "other.log").write_bytes(b"x" * (1 << 17))
-    tails = BrokerTails([logs])
-    tails.look()
-    assert tails.number == 0
-    (logs / "server.log").write_text(LINE.format(0))
-    tails.look()
-    assert tails.number == 1
+@pytest.mark.parametrize("size", [20, 1 << 17])
+def test_a_file_that_is_no_log_of_a_broker_is_named_until_it_is_replaced(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "other.log"
+    file.write_bytes(b"a line\n" + b"x" * size)
+    (tmp_path / "new.log").write_bytes(b"half a li")
+    for name in ("kafkaServer-gc.log", "kafka-authorizer.log", "other.txt", f"{0:020}.log"):
+        (tmp_path / name).write_text("a line\n")
+    (tmp_path / "kafka-request.log").write_text(REQUEST)
+    with closing(BrokerTails([tmp_path])) as tails:
+        for _ in range(2):
+            tails.look()
+            assert list(tails.unreadable) == [file]
+            assert "not read: begins with 'a line'; a line of a log has a date" in tails.unreadable[file]
+            assert tails.number == 0
+        (tmp_path / "beside").write_text(LINE.format(0))
+        (tmp_path / "beside").replace(file)
+        tails.look()
+        assert (tails.number, tails.unreadable) == (1, {})
+
+
+def test_files_beyond_the_limit_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_tails, "MAX_FILES", 2)
+    for name in ("a.log", "b.log", "c.log"):
+        (tmp_path / name).write_text(LINE.format(0))
+        with closing(BrokerTails([tmp_path])) as tails:
+            tails.look()
+            assert ("more than 2 files" in tails.unreadable.get(tmp_path, "")) == (name == "c.log")
+    assert tails.number == 2
 
 
 def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
@@ -228,7 +253,23 @@ def test_lines_that_cannot_be_read_are_a_caveat(log: bytes, cluster: Cluster) ->
         cluster.follow()
     (notice,) = [n.text for n in cluster.notices if n.kind == "unreadable"]
     assert notice.startswith(f"{logs / 'server.log'}: a line cannot be read: 1: [26")
-    assert cluster.follower.counts.unreadable == 1
+    assert (cluster.follower.counts.unreadable, cluster.follower.counts.broker_logs) == (1, 1)
+
+
+def test_a_log_in_an_unknown_form_is_an_event_and_a_metric(log: bytes, cluster: Cluster) -> None:
+    logs = cluster.folder / "logs"
+    logs.mkdir(parents=True)
+    (logs / "server.log").write_text("DEBUG a line without a time\n")
+    cluster.grow(log)
+    cluster.start(logs=[logs])
+    for _ in range(12):
+        cluster.follow()
+    (notice,) = [n.text for n in cluster.notices if n.kind == "unreadable"]
+    assert notice.startswith(f"{logs / 'server.log'}: not read: begins with 'DEBUG a line")
+    metrics = Metrics(str(cluster.folder / "metrics"))
+    metrics.update(cluster.follower.counts, [])
+    for line in ("highwater_unreadable 1.0", "highwater_caveats 1.0", "highwater_broker_logs 0.0"):
+        assert line in (cluster.folder / "metrics").read_text().splitlines()
 
 
 def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) -> None:

@@ -12,12 +12,13 @@ import pytest
 from highwater.traces.follow import ledger
 from highwater.traces.follow.reading import Notice
 from highwater.traces.follow.session import IncidentChange, OpenIncidents
+from highwater.traces.kafka.values import decode
 from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs
 from tests.slow import all_but
 from tests.traces.follow.clusters import SNAPSHOT, Cluster, ends, events_of, latest, short
 from tests.traces.metadata import made_logs
-from tests.traces.metadata.made_logs import ON, Controller, beginning, change
+from tests.traces.metadata.made_logs import MIN_ISR, ON, Controller, beginning, change, setting, write
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 
@@ -260,10 +261,47 @@ def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
     cluster.grow(bytes(damaged))
     notices = [one for _ in range(60) for one in cluster.follower.poll() if isinstance(one, Notice)]
     assert [n.kind for n in notices] == ["begun", "unreadable"]
+    assert cluster.follower.counts.damaged == 1
     cluster.add_snapshot(500)
     cluster.follow()
     assert [n.kind for n in cluster.notices] == ["read again", "missed", "begun"]
-    assert cluster.follower.counts.partitions["all"] == 2
+    assert (cluster.follower.counts.partitions["all"], cluster.follower.counts.damaged) == (2, 0)
+
+
+def test_a_record_that_cannot_be_read_is_counted(cluster: Cluster) -> None:
+    write(cluster.directory, [*beginning(*ON), change(0)[:-3]])
+    cluster.follow()
+    assert [n.kind for n in cluster.notices] == ["begun", "unreadable"]
+    assert cluster.follower.counts.damaged == 1
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "of_t", "expected"),
+    [
+        ("2", {}, ""),
+        ("2", {"isr": [0, 1]}, "at_min_isr"),
+        ("2", {"isr": [0]}, "under_min_isr"),
+        ("3", {}, "at_min_isr"),
+        ("7", {}, "at_min_isr"),
+        ("1", {"isr": [0]}, "at_min_isr"),
+        ("1", {"isr": [0], "leader": -1}, ""),
+        ("unknown", {}, "min_isr_unknown"),
+        ("unknown", {"isr": [0, 1]}, "min_isr_unknown"),
+        ("unknown", {"isr": [0]}, "min_isr_unknown"),
+    ],
+)
+def test_partitions_are_counted_by_their_isr(
+    min_isr: str, of_t: dict[str, Any], expected: str, cluster: Cluster
+) -> None:
+    """A partition without a leader counts as offline alone. An unknown min ISR leaves open which state holds."""
+    values = [v for v in beginning(min_isr="2") if decode(v).type != "CONFIG_RECORD"]
+    if min_isr != "unknown":
+        values.append(setting(MIN_ISR, min_isr, "t"))
+    write(cluster.directory, [*values, setting(MIN_ISR, "2", "u"), *([change(0, **of_t)] if of_t else [])])
+    cluster.follow()
+    found = cluster.follower.counts.partitions
+    states = ("under_min_isr", "at_min_isr", "min_isr_unknown")
+    assert {state: found[state] for state in states} == {state: int(state == expected) for state in states}
 
 
 def test_a_follower_that_waits_for_the_directory_keeps_the_incidents_of_the_earlier_one(
