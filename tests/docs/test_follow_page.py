@@ -146,70 +146,71 @@ ONCE, LONG_AGO, LATER = "0x28 1x40", "0x5 1x60", "0x29 1x40"
 """The value 1 from minute 29, 6 and 30 on."""
 
 
-@pytest.mark.parametrize(
-    ("series", "values", "alert"),
-    [
-        ("up", "1x60", None),
-        (OPEN.format("lost"), ONCE, "HighwaterRecordsLost"),
-        (OPENED.format("lost"), ONCE, "HighwaterRecordsLost"),
-        (OPENED.format("lost"), LONG_AGO, None),
-        (OPEN.format("stuck"), ONCE, "HighwaterPartitionStuck"),
-        (OPENED.format("stuck"), ONCE, None),
-        (OPEN.format("at_risk"), ONCE, "HighwaterAtRisk"),
-        (OPENED.format("at_risk"), ONCE, "HighwaterAtRisk"),
-        (OPENED.format("at_risk"), LONG_AGO, None),
-        (OPENED.format("unclean"), ONCE, "HighwaterUncleanElection"),
-        (OPENED.format("unclean"), LONG_AGO, None),
-        (OPEN.format("unclean"), "1x60", None),
-        (OPEN.format("notice"), "1x60", None),
-        (PARTITIONS.format("offline"), ONCE, "HighwaterOffline"),
-        (PARTITIONS.format("offline"), LATER, None),
-        (PARTITIONS.format("under_min_isr"), "0x24 1x40", "HighwaterUnderMinIsr"),
-        (PARTITIONS.format("under_min_isr"), "0x25 1x40", None),
-        *(
-            (PARTITIONS.format(state), "9x60", None)
-            for state in ("all", "elr", "at_min_isr", "min_isr_unknown")
-        ),
-        ("highwater_nonconforming_records", ONCE, "HighwaterNonconforming"),
-        ("highwater_nonconforming_records", LONG_AGO, None),
-        ("highwater_nonconforming_records", "1x28 0x40", None),  # a restart of the follower
-        ("up", "1x27 0x40", "HighwaterSeesNothing"),
-        ("up", "1x28 0x40", None),
-        ("up", None, "HighwaterSeesNothing"),
-        ("highwater_waiting", "1x60", "HighwaterSeesNothing"),
-        ("highwater_last_record_seconds", "0+60x26 1560x40", "HighwaterSeesNothing"),
-        ("highwater_last_record_seconds", "-50+60x60", None),
-        ("highwater_caveats", ONCE, "HighwaterCaveats"),
-        ("highwater_caveats", LATER, None),
-    ],
-)
-def test_an_alert_fires_when_it_should(
-    series: str, values: str | None, alert: str | None, tmp_path: Path
-) -> None:
-    """One series differs from a cluster without an incident. Half an hour later no other alert fires."""
-    assert series in WELL
-    label = re.search(r'state="\w+"', series)
-    labels = {"job": "highwater"}
+CASES: list[tuple[str, str | None, str | None]] = [
+    ("up", "1x60", None),
+    (OPEN.format("lost"), ONCE, "HighwaterRecordsLost"),
+    (OPENED.format("lost"), ONCE, "HighwaterRecordsLost"),
+    (OPENED.format("lost"), LONG_AGO, None),
+    (OPEN.format("stuck"), ONCE, "HighwaterPartitionStuck"),
+    (OPENED.format("stuck"), ONCE, None),
+    (OPEN.format("at_risk"), ONCE, "HighwaterAtRisk"),
+    (OPENED.format("at_risk"), ONCE, "HighwaterAtRisk"),
+    (OPENED.format("at_risk"), LONG_AGO, None),
+    (OPENED.format("unclean"), ONCE, "HighwaterUncleanElection"),
+    (OPENED.format("unclean"), LONG_AGO, None),
+    (OPEN.format("unclean"), "1x60", None),
+    (OPEN.format("notice"), "1x60", None),
+    (PARTITIONS.format("offline"), ONCE, "HighwaterOffline"),
+    (PARTITIONS.format("offline"), LATER, None),
+    (PARTITIONS.format("under_min_isr"), "0x24 1x40", "HighwaterUnderMinIsr"),
+    (PARTITIONS.format("under_min_isr"), "0x25 1x40", None),
+    *((PARTITIONS.format(state), "9x60", None) for state in ("all", "elr", "at_min_isr", "min_isr_unknown")),
+    ("highwater_nonconforming_records", ONCE, "HighwaterNonconforming"),
+    ("highwater_nonconforming_records", LONG_AGO, None),
+    ("highwater_nonconforming_records", "1x28 0x40", None),  # a restart of the follower
+    ("up", "1x27 0x40", "HighwaterSeesNothing"),
+    ("up", "1x28 0x40", None),
+    ("up", None, "HighwaterSeesNothing"),
+    ("highwater_waiting", "1x60", "HighwaterSeesNothing"),
+    ("highwater_last_record_seconds", "0+60x26 1560x40", "HighwaterSeesNothing"),
+    ("highwater_last_record_seconds", "-50+60x60", None),
+    ("highwater_caveats", ONCE, "HighwaterCaveats"),
+    ("highwater_caveats", LATER, None),
+]
+"""The series that differs from ``WELL``, its values, and the only alert that fires half an hour later, if any."""
+
+
+def test_each_alert_fires_when_it_should_and_no_other_one(tmp_path: Path) -> None:
+    test = tmp_path / "test.yml"
+    head = {"rule_files": [str(RULES)], "evaluation_interval": "1m"}
+    test.write_text(json.dumps({**head, "tests": [rule_test(*case) for case in CASES]}))
+    assert {alert for _, _, alert in CASES if alert is not None} == {rule["alert"] for rule in rules()}
+    assert {series for series, _, _ in CASES} <= WELL.keys()
+    run("promtool", "test", "rules", test)
+
+
+def rule_test(series: str, values: str | None, alert: str | None) -> dict[str, Any]:
+    """One of ``CASES`` in the form of promtool. ``values`` is None if the series does not exist."""
+    label = re.search(r'state="(\w+)"', series)
+    labels = {"job": "highwater", **({"state": label[1]} if label else {})}
     if values is not None:
         labels |= {"cluster": "orders", "instance": "kafka-1:9464"}
-    found = {name: value for name, value in {**WELL, series: values}.items() if value is not None}
     expected = []
     for rule in rules():
-        own = {**labels, **rule["labels"], **({"state": label[0][7:-1]} if label else {})}
         said = {
             name: text.replace("{{ $labels.cluster }}", labels.get("cluster", "")).replace(
                 "{{ $value }}", "1"
             )
             for name, text in rule["annotations"].items()
         }
-        fires = [{"exp_labels": own, "exp_annotations": said}] if rule["alert"] == alert else []
-        expected.append({"eval_time": "30m", "alertname": rule["alert"], "exp_alerts": fires})
-    test = tmp_path / "test.yml"
-    written = {"rule_files": [str(RULES)], "evaluation_interval": "1m"}
-    inputs = [{"series": with_target(name), "values": value} for name, value in found.items()]
-    run_test = {"interval": "1m", "input_series": inputs, "alert_rule_test": expected}
-    test.write_text(json.dumps({**written, "tests": [run_test]}))
-    run("promtool", "test", "rules", test)
+        fires = [{"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": said}]
+        expected.append(
+            {"eval_time": "30m", "alertname": rule["alert"], "exp_alerts": fires * (rule["alert"] == alert)}
+        )
+    found = {**WELL, series: values}
+    inputs = [{"series": with_target(name), "values": of} for name, of in found.items() if of is not None]
+    name = f"{series} {values}"
+    return {"name": name, "interval": "1m", "input_series": inputs, "alert_rule_test": expected}
 
 
 def with_target(series: str) -> str:

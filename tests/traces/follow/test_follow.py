@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from highwater.checker.follow.metrics import Metrics
 from highwater.traces.follow import ledger
 from highwater.traces.follow.reading import Notice
 from highwater.traces.follow.session import IncidentChange, OpenIncidents
@@ -17,6 +18,7 @@ from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs
 from tests.slow import all_but
 from tests.traces.follow.clusters import SNAPSHOT, Cluster, ends, events_of, latest, short
+from tests.traces.kafka.made import snapshot
 from tests.traces.metadata import made_logs
 from tests.traces.metadata.made_logs import MIN_ISR, ON, Controller, beginning, change, setting, write
 
@@ -268,11 +270,19 @@ def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
     assert (cluster.follower.counts.partitions["all"], cluster.follower.counts.damaged) == (2, 0)
 
 
-def test_a_record_that_cannot_be_read_is_counted(cluster: Cluster) -> None:
-    write(cluster.directory, [*beginning(*ON), change(0)[:-3]])
+def test_records_that_cannot_be_read_are_counted(cluster: Cluster) -> None:
+    values = [*beginning(*ON), change(0)[:-3]]
+    cluster.add_snapshot(500, content=snapshot(values))
     cluster.follow()
-    assert [n.kind for n in cluster.notices] == ["begun", "unreadable"]
+    assert [n.kind for n in cluster.notices] == ["unreadable", "begun"]
     assert cluster.follower.counts.damaged == 1
+    cluster.grow(encode_batch(500, 1, 1000, [values[-1]]), 500)
+    cluster.follow()
+    assert [n.kind for n in cluster.notices][2:] == ["unreadable"]
+    metrics = Metrics(str(cluster.folder / "metrics"))
+    metrics.update(cluster.follower.counts, [])
+    for line in ("highwater_unreadable 2.0", "highwater_caveats 2.0"):
+        assert line in (cluster.folder / "metrics").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
