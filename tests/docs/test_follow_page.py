@@ -180,20 +180,32 @@ CASES: list[tuple[str, str | None, str | None]] = [
 """The series that differs from ``WELL``, its values, and the only alert that fires half an hour later, if any."""
 
 
+FOLLOWED = [
+    ({OPENED.format("at_risk"): ONCE, OPENED.format("unclean"): ONCE}, "HighwaterUncleanElection"),
+    ({OPENED.format("at_risk"): ONCE, OPENED.format("lost"): ONCE}, "HighwaterRecordsLost"),
+    ({OPEN.format("at_risk"): ONCE, OPENED.format("unclean"): LONG_AGO}, "HighwaterAtRisk"),
+    ({OPENED.format("at_risk"): ONCE, OPENED.format("unclean"): LONG_AGO}, "HighwaterAtRisk"),
+]
+"""Series that differ together: an incident at risk becomes one of another severity, or an earlier one did."""
+
+
 def test_each_alert_fires_when_it_should_and_no_other_one(tmp_path: Path) -> None:
     test = tmp_path / "test.yml"
+    cases: list[tuple[Mapping[str, str | None], str | None]]
+    cases = [*(({series: values}, alert) for series, values, alert in CASES), *FOLLOWED]
     head = {"rule_files": [str(RULES)], "evaluation_interval": "1m"}
-    test.write_text(json.dumps({**head, "tests": [rule_test(*case) for case in CASES]}))
-    assert {alert for _, _, alert in CASES if alert is not None} == {rule["alert"] for rule in rules()}
-    assert {series for series, _, _ in CASES} <= WELL.keys()
+    test.write_text(json.dumps({**head, "tests": [rule_test(*case) for case in cases]}))
+    assert {alert for _, alert in cases if alert is not None} == {rule["alert"] for rule in rules()}
+    assert {series for changed, _ in cases for series in changed} <= WELL.keys()
     run("promtool", "test", "rules", test)
 
 
-def rule_test(series: str, values: str | None, alert: str | None) -> dict[str, Any]:
-    """One of ``CASES`` in the form of promtool. ``values`` is None if the series does not exist."""
-    label = re.search(r'state="(\w+)"', series)
+def rule_test(changed: Mapping[str, str | None], alert: str | None) -> dict[str, Any]:
+    """A case in the form of promtool: the series that differ from ``WELL``, None if one does not exist."""
+    name = ", ".join(f"{series} {values}" for series, values in changed.items())
+    label = re.search(r'state="(\w+)"', name)
     labels = {"job": "highwater", **({"state": label[1]} if label else {})}
-    if values is not None:
+    if None not in changed.values():
         labels |= {"cluster": "orders", "instance": "kafka-1:9464"}
     expected = []
     for rule in rules():
@@ -207,9 +219,8 @@ def rule_test(series: str, values: str | None, alert: str | None) -> dict[str, A
         expected.append(
             {"eval_time": "30m", "alertname": rule["alert"], "exp_alerts": fires * (rule["alert"] == alert)}
         )
-    found = {**WELL, series: values}
-    inputs = [{"series": with_target(name), "values": of} for name, of in found.items() if of is not None]
-    name = f"{series} {values}"
+    found = {**WELL, **changed}
+    inputs = [{"series": with_target(series), "values": of} for series, of in found.items() if of is not None]
     return {"name": name, "interval": "1m", "input_series": inputs, "alert_rule_test": expected}
 
 
