@@ -34,13 +34,15 @@ SETTINGS = {
     "broker.session.timeout.ms": "5000",
     "controller.quorum.election.timeout.ms": "2000",
     "controller.quorum.fetch.timeout.ms": "4000",
+    "log.cleaner.dedupe.buffer.size": "4194304",
     "metadata.log.max.snapshot.interval.ms": "10000",
     "num.io.threads": "2",
     "num.network.threads": "1",
     "replica.fetch.max.bytes": "2000",
     "replica.lag.time.max.ms": "10000",
 }
-"""Settings of all nodes. Fetches are small, so a throttled follower does not catch up with its first one."""
+"""Settings of all nodes. Fetches are small, so a throttled follower does not catch up with its first one. The log
+cleaner's buffer is small, so a node needs little memory."""
 LOGGING = Path(__file__).with_name("log4j2.yaml")
 """The nodes' logging: Kafka's usual files, with the loggers that the follower reads at their levels."""
 PATIENCE = 120.0

@@ -78,7 +78,7 @@ def _change(name: str, tag: int, since: int = 0, of: ArrayOf = BROKERS) -> Field
 
 # fmt: off
 METADATA = (
-    Schema("REGISTER_BROKER_RECORD", 0, 3, (
+    Schema("REGISTER_BROKER_RECORD", 0, 4, (
         F("brokerId", "int32", defined=range(_INT32)),
         F("isMigratingZkBroker", "bool", since=2),
         F("incarnationId", "uuid"),
@@ -89,6 +89,7 @@ METADATA = (
         F("fenced", "bool"),
         F("inControlledShutdown", "bool", since=1),
         F("logDirs", DIRECTORIES, since=3, tag=0, default=[]),
+        _change("cordonedLogDirs", 1, since=4, of=DIRECTORIES),
     )),
     Schema("UNREGISTER_BROKER_RECORD", 1, 0, (F("brokerId", "int32"), F("brokerEpoch", "int64"))),
     Schema("TOPIC_RECORD", 2, 0, (F("name", "string"), F("topicId", "uuid"))),
@@ -158,12 +159,13 @@ METADATA = (
     Schema("PRODUCER_IDS_RECORD", 15, 0, (
         F("brokerId", "int32"), F("brokerEpoch", "int64"), F("nextProducerId", "int64"),
     )),
-    Schema("BROKER_REGISTRATION_CHANGE_RECORD", 17, 2, (
+    Schema("BROKER_REGISTRATION_CHANGE_RECORD", 17, 3, (
         F("brokerId", "int32"),
         F("brokerEpoch", "int64"),
         F("fenced", "int8", tag=0, default=0, defined=range(-1, 2)),
         F("inControlledShutdown", "int8", since=1, tag=1, default=0, defined=range(2)),
         F("logDirs", DIRECTORIES, since=2, tag=2, default=[]),
+        _change("cordonedLogDirs", 3, since=3, of=DIRECTORIES),
     )),
     Schema("ACCESS_CONTROL_ENTRY_RECORD", 18, 0, (
         F("id", "uuid"),
