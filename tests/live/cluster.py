@@ -39,7 +39,7 @@ SETTINGS = {
     "num.io.threads": "2",
     "num.network.threads": "1",
     "replica.fetch.max.bytes": "2000",
-    "replica.lag.time.max.ms": "10000",
+    "replica.lag.time.max.ms": "3000",
 }
 """Settings of all nodes. Fetches are small, so a throttled follower does not catch up with its first one. The log
 cleaner's buffer is small, so a node needs little memory."""
@@ -93,18 +93,25 @@ class Process:
             self._process.kill()
             return self._process.wait()
 
-    def end(self, number: signal.Signals) -> int:
-        """Send a signal if the process still runs; returns its exit status."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal if the process still runs."""
         if self._process.poll() is None:
             self._process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal if the process still runs; returns its exit status."""
+        self.send(number)
         return self.wait()
 
 
 class Node:
     """A broker and controller in one process, with a folder for its settings, its data and its logs."""
 
-    def __init__(self, id: int, kafka: Path, folder: Path, ports: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, id: int, kafka: Path, folder: Path, ports: Sequence[tuple[int, int]], has_elr: bool
+    ) -> None:
         self.id, self.kafka, self.folder = id, kafka, folder
+        self._features = ("--feature", f"eligible.leader.replicas.version={int(has_elr)}")
         self.data, self.logs = folder / "data", folder / "logs"
         self.port, controller = ports[id - 1]
         self.process: Process | None = None
@@ -122,13 +129,11 @@ class Node:
         self._settings.write_text("".join(lines))
 
     def format(self) -> None:
-        """Delete the node's data and format its directory, with ELR on."""
+        """Delete the node's data and format its directory."""
         shutil.rmtree(self.data, ignore_errors=True)
-        feature = ("--feature", "eligible.leader.replicas.version=1")
         output = self.folder / "format.txt"
-        run = self._java(
-            output, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings), *feature
-        )
+        format = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings))
+        run = self._java(output, *format, *self._features)
         assert run.wait() == 0, output.read_text()
 
     def start(self) -> None:
@@ -151,6 +156,16 @@ class Node:
         """Stop the node cleanly."""
         self._end(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """Suspend the node's process until ``resume``."""
+        if self.process is not None:
+            self.process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a suspended node run again."""
+        if self.process is not None:
+            self.process.send(signal.SIGCONT)
+
     def _end(self, number: signal.Signals) -> None:
         if self.process is not None:
             self.process.end(number)
@@ -160,10 +175,10 @@ class Node:
 class Cluster:
     """Three nodes, and an administrator's requests to them."""
 
-    def __init__(self, kafka: Path, folder: Path) -> None:
+    def __init__(self, kafka: Path, folder: Path, has_elr: bool = True) -> None:
         ports = free_ports(2 * len(NODES))
         pairs = list(zip(ports[::2], ports[1::2], strict=True))
-        self.nodes = {id: Node(id, kafka, folder / f"node{id}", pairs) for id in NODES}
+        self.nodes = {id: Node(id, kafka, folder / f"node{id}", pairs, has_elr) for id in NODES}
         self.servers = [f"127.0.0.1:{port}" for port, _ in pairs]
         self._admin: KafkaAdminClient | None = None
 
@@ -208,6 +223,27 @@ class Cluster:
         configs = {"min.insync.replicas": str(min_isr)}
         placed = {number: list(of) for number, of in enumerate(replicas)}
         self._change(lambda admin: admin.create_topics({topic: {"assignments": placed, "configs": configs}}))
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self._change(lambda admin: admin.delete_topics([topic]))
+
+    def stop_for_long(self, id: int) -> None:
+        """Stop a node cleanly, and wait until the controller fences its broker once more, as its session ends.
+
+        A controller that is elected meanwhile has no such session.
+        """
+        fenced, elected = f"Fencing broker {id} at epoch ", "Becoming the active controller"
+        before = self._said(fenced), self._said(elected)
+        self.nodes[id].stop()
+        until(
+            f"the session of broker {id} ends",
+            lambda: self._said(fenced) > before[0] or self._said(elected) > before[1],
+        )
+
+    def _said(self, text: str) -> int:
+        """How often a text stands in the controllers' logs."""
+        return sum((node.logs / "controller.log").read_text().count(text) for node in self.nodes.values())
 
     def partition(self, name: str) -> Mapping[str, Any]:
         """A broker's view of a partition: leader_id, isr_nodes, eligible_leader_replicas."""

@@ -1,7 +1,8 @@
 """One run of a live cluster: crashes and an operator's changes, and the events that the follower beside it reports.
 
 ``lossy-0`` loses records that were acknowledged: its replica on broker 3 is throttled, so it lacks them when an
-operator elects it. No step may lose a record of ``kept`` or ``moved``, or open an incident about them.
+operator elects it. ``single-0`` loses all of its first records, with the disk of its only broker. No step may lose a
+record of ``kept`` or ``moved``, or open an incident about them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 
 from tests.live.cluster import NODES, Clients, Cluster, Follower, Record, until
 
-KEPT, MOVED, LOSSY = "kept", "moved", "lossy"
+KEPT, MOVED, LOSSY, SINGLE = "kept", "moved", "lossy", "single"
 PARTITIONS = 3
 """The number of partitions of ``kept``, to which a producer writes throughout."""
 BEFORE, ALONE, AFTER = 50, 600, 20
-"""Numbers of records written to ``lossy``: to both replicas, to the one that is lost, and after the loss."""
+"""Numbers of records written to ``lossy``: to both replicas, to the one that is lost, and after the loss. The other
+topics get ``BEFORE`` and ``AFTER`` records, too."""
 
 
 @dataclass
@@ -79,9 +81,11 @@ class Ended(Exception):
     """The run is over. It is an exception so that the run leaves its processes as a failed test does."""
 
 
-def live_run(kafka: Path, folder: Path, show: Callable[[str], object] = lambda text: None) -> LiveRun:
+def live_run(
+    kafka: Path, folder: Path, show: Callable[[str], object] = lambda text: None, has_elr: bool = True
+) -> LiveRun:
     """Start a cluster below a folder, take all steps, and end all processes, also before an AssertionError."""
-    cluster = Cluster(kafka, folder)
+    cluster = Cluster(kafka, folder, has_elr)
     logs = [node.logs for node in cluster.nodes.values()]
     run = LiveRun(cluster.nodes[1].data, logs)
     try:
@@ -110,8 +114,10 @@ class _Steps:
         """Take all steps in order. Raises Ended after the last."""
         self.begin()
         self.crash_and_stop()
+        self.shrink()
         self.restart_the_follower()
         self.cancel_a_reassignment_and_replace_a_disk()
+        self.move_and_create_again()
         self.change_min_isr()
         self.lose_records()
         self.end()
@@ -131,21 +137,31 @@ class _Steps:
         cluster.create(KEPT, [NODES[i:] + NODES[:i] for i in range(PARTITIONS)], 2)
         cluster.create(MOVED, [(1, 2)], 1)
         cluster.create(LOSSY, [(2, 3)], 1)
+        cluster.create(SINGLE, [(3,)], 1)
         self.all_in_isr(1, 2, 3)
         cluster.set_broker(3, follower_replication_throttled_rate="1")
         clients.write_on(KEPT, PARTITIONS)
-        clients.write(LOSSY, BEFORE)
-        self.note("three topics exist, and a producer with acks=all writes")
+        for topic in (LOSSY, MOVED, SINGLE):
+            clients.write(topic, BEFORE)
+        self.note("four topics exist, and a producer with acks=all writes")
 
     def crash_and_stop(self) -> None:
         nodes = self.cluster.nodes
-        for id, end in ((3, nodes[3].kill), (2, nodes[2].stop)):
-            end()
+        for id in (3, 2):
+            nodes[id].kill() if id == 3 else self.cluster.stop_for_long(id)
             self.note(f"broker {id} is {'killed with SIGKILL' if id == 3 else 'stopped cleanly'}")
             self.all_in_isr(*set(NODES) - {id})
             nodes[id].start()
             self.all_in_isr(*NODES)
             self.note(f"broker {id} is back in all ISRs")
+
+    def shrink(self) -> None:
+        self.cluster.nodes[3].pause()
+        self.cluster.until_isr(f"{KEPT}-0", 1, 2)
+        self.cluster.nodes[3].resume()
+        self.note(f"broker 3 was suspended, and left the ISR of {KEPT}-0 under load")
+        self.all_in_isr(*NODES)
+        self.note("broker 3 is back in all ISRs")
 
     def restart_the_follower(self) -> None:
         self.follower.end(signal.SIGKILL)
@@ -165,6 +181,27 @@ class _Steps:
         node.start()
         self.all_in_isr(*NODES)
         self.note("broker 3 is back with an empty disk, formatted anew")
+        until("broker 3 leads", self.single_is_led)
+        self.note(f"an unclean election on request: broker 3 leads {SINGLE}-0 with an empty log")
+        self.clients.write(SINGLE, AFTER)
+
+    def single_is_led(self) -> bool:
+        """Request an election as long as ``SINGLE`` has no leader: no event leads to one once the disk is replaced."""
+        is_led: bool = self.cluster.partition(f"{SINGLE}-0")["leader_id"] == 3
+        if not is_led:
+            self.cluster.elect_uncleanly(SINGLE, 0)
+        return is_led
+
+    def move_and_create_again(self) -> None:
+        cluster = self.cluster
+        cluster.reassign(MOVED, 0, (3, 1))
+        until("the reassignment ends", lambda: not cluster.reassigned())
+        self.note(f"{MOVED}-0 has moved to brokers 3 and 1")
+        cluster.delete(MOVED)
+        self.clients.acknowledged = [one for one in self.clients.acknowledged if one.topic != MOVED]
+        cluster.create(MOVED, [(2, 1)], 2)
+        self.clients.write(MOVED, AFTER)
+        self.note(f"{MOVED} is deleted and created again")
 
     def change_min_isr(self) -> None:
         self.cluster.set_topic(KEPT, min_insync_replicas="3")
@@ -213,7 +250,9 @@ class _Steps:
         run, follower = self.run, self.follower
         until("the incident is closed", lambda: follower.incidents(f"{LOSSY}-0")[-1][0] == "closed")
         self.clients.flush()
-        run.read = {**self.clients.read(KEPT, PARTITIONS), **self.clients.read(LOSSY, 1)}
+        run.read = self.clients.read(KEPT, PARTITIONS)
+        for topic in (LOSSY, MOVED, SINGLE):
+            run.read |= self.clients.read(topic, 1)
         run.acknowledged = self.clients.acknowledged
         run.metrics["end"] = follower.metrics()
         self.note("the producer ends, and a consumer has read all records")

@@ -6,6 +6,7 @@ handles one format only.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator
@@ -321,6 +322,8 @@ class _Dump:
         try:
             return encode(kind, version, data)
         except UnknownRecord as unknown:
+            with contextlib.suppress(UnknownRecord, ValidationError):
+                return encode(kind, version, data, lenient=True)
             return encode_unknown(unknown.key, version, printable(kind), data)
         except ValidationError:
             pass

@@ -99,7 +99,8 @@ def api_key(value: bytes) -> tuple[int, int]:
 def decode(value: bytes) -> MetadataRecord:
     """Decode a record to the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
 
-    Tagged fields that the tables lack are skipped: newer versions of Kafka may add some.
+    Tagged fields that the tables lack are skipped: newer versions of Kafka may add some. So a version above ``LATEST``
+    is read as the newest known one, if its other fields are the same.
     """
     known, at = _BY_FRAME.get(value[:3]), 3
     if known is None:
@@ -108,9 +109,17 @@ def decode(value: bytes) -> MetadataRecord:
             raise UnknownRecord(None, version, printable(value[at:].decode("utf-8", "replace")))
         found = _READERS.get((key, version))
         if found is None:
-            raise UnknownRecord(key, version)
+            return _read_newer(key, version, value, at)
         known = found
     return _read(known, value, at)
+
+
+def _read_newer(key: int, version: int, value: bytes, at: int) -> MetadataRecord:
+    found = _READERS.get((key, LATEST.get(TYPES.get(key, ""), -1)))
+    if found is not None and at == _NUMBER:
+        with contextlib.suppress(DamagedRecord):
+            return _read((found[0], version, found[2]), value, at)
+    raise UnknownRecord(key, version)
 
 
 def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> MetadataRecord:
@@ -161,17 +170,17 @@ def _encoder(type: str, version: int, lenient: bool) -> Writer:
 
 
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
-    """Encode a record to bytes. ``lenient`` omits fields that the version does not have.
+    """Encode a record to bytes. ``lenient`` omits fields that the version does not have, and fields of newer versions.
 
     Raises UnknownRecord, or msgspec's ValidationError (a ValueError) if the data does not fit the type.
     """
     key = KEYS.get(type)
-    if key is None or not 0 <= version <= LATEST[type]:
+    if key is None or version < 0 or (version > LATEST[type] and not lenient):
         raise UnknownRecord(key, version, type)
     out = bytearray((FRAME,))
     put_varint(out, key)
     put_varint(out, version)
-    _encoder(type, version, lenient)(out, data)
+    _encoder(type, min(version, LATEST[type]), lenient)(out, data)
     return bytes(out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
@@ -35,11 +36,13 @@ from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
-from highwater.traces.reports.findings import Unexplained
+from highwater.traces.reports.findings import Finding, Unexplained
 
 _BEGIN, _END, _ABORT = (KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
 MAX_TRANSACTION = 1_000_000
 """The maximum number of records of a metadata transaction, which are kept until it ends."""
+NOT_KNOWN = "not known whether they conform"
+"""The name of the figure that counts such records."""
 SPLIT = 10_000
 """Kafka's limit of records in a batch; the controller appends a larger decision in several batches."""
 
@@ -155,6 +158,8 @@ class MetadataFollower(Tracker):
     last_time = 0
     """The latest append time so far, in ms since 1970."""
     _epoch: int | None = None
+    _not_known = -1
+    """The last record of which it is not known whether it conforms."""
 
     @cached_property
     def groups(self) -> RecordGroups:
@@ -276,10 +281,30 @@ class MetadataFollower(Tracker):
         self.publish()
 
     def publish(self) -> None:
-        """Add the lines since the last call to the report, in the order of offsets and partitions."""
+        """Add the lines since the last call to the report, in the order of offsets and partitions.
+
+        A record that does not conform is one line, whatever number of partitions it concerns; of a snapshot, each
+        partition has a line.
+        """
+        if self.reporter.has_lines:
+            self.check_features()
+        known: dict[tuple[int, str | None], Unexplained] = {}
         for line in self.reporter.drain():
-            marked = self.doubts.marked(line)
-            self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
+            marked, offset = self.doubts.marked(line), line.position["offset"]
+            if isinstance(marked, Finding):
+                self.report.find(marked)
+            elif marked is not None:
+                place = offset, marked.partition if marked.time is None else None
+                first = known.get(place)
+                if first is None or marked.reliable > first.reliable:
+                    known[place] = marked
+                elif first.partition == marked.partition:
+                    known[place] = replace(first, candidates=first.candidates + marked.candidates)
+            elif isinstance(line, Unexplained) and offset > self._not_known:
+                self._not_known = offset
+                self.report.figures[NOT_KNOWN] = self.report.figures.get(NOT_KNOWN, 0) + 1
+        for line in known.values():
+            self.report.add(line)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -351,6 +376,7 @@ class MetadataFollower(Tracker):
             self.reporter.skipped(TYPES[key])
             return
         record = LogRecord(offset, time, *known, partition_key(value))
+        self.is_newer(record.type, record.version, offset)
         if wrong_values := undefined(*known[::2]):
             self._undefined(pending, record, wrong_values)
             return

@@ -172,7 +172,8 @@ def lost(
 
 LOG_DIRS_VERSION = 2
 """The first version of BrokerRegistrationChangeRecord that can hold log directories alone. Kafka never writes a record
-with neither flags nor directories: a broker whose last log directory fails stops."""
+with neither flags nor directories: a broker whose last log directory fails stops. A record of cordoned directories,
+which get no new replicas, has nothing else."""
 _WHOLE = TopicSettings((1,), (False,))
 
 
@@ -253,7 +254,7 @@ def change(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a change of a registration's flags, or of its log directories."""
     fenced, shutdown = record.data.get("fenced", 0), record.data.get("inControlledShutdown", 0)
     listed = tuple(record.data.get("logDirs") or ())
-    lists = bool(listed) or not (fenced or shutdown)
+    lists = bool(listed) or not (fenced or shutdown or "cordonedLogDirs" in record.data)
     if lists and record.version < LOG_DIRS_VERSION:
         _wrong(tracker, record, "change a registration", {"record": ("none", "written")})
     elif lists and not tracker.follows_directories:
@@ -548,6 +549,8 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
     """Check at the end of a decision that it wrote all its records."""
     if tracker.is_loading:
         return
+    if tracker.image.partitions:
+        tracker.check_features()
     uncleared = pending.uncleared()
     if uncleared and "min_isr_change_clears_elr" in tracker.automaton().beliefs.rules:
         for topic, offset in uncleared:
@@ -593,6 +596,14 @@ def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     tracker.reporter.skipped(record.type)
     levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
     tracker.image.controllers[record.data["controllerId"]] = levels
+    tracker.renew_rules(record.offset)
+
+
+def remove_controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """Handle the removal of a controller."""
+    pending.flush()
+    tracker.reporter.skipped(record.type)
+    tracker.image.controllers.pop(record.data["controllerId"], None)
     tracker.renew_rules(record.offset)
 
 
@@ -670,6 +681,7 @@ TOPIC_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
     "CONFIG_RECORD": configure,
     "FEATURE_LEVEL_RECORD": feature,
     "REGISTER_CONTROLLER_RECORD": controller,
+    "UNREGISTER_CONTROLLER_RECORD": remove_controller,
     "CLEAR_ELR_RECORD": clear_elr,
     "ZK_MIGRATION_STATE_RECORD": migration,
     "BEGIN_TRANSACTION_RECORD": begin_transaction,

@@ -14,6 +14,7 @@ from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.kafka.values import (
     KEYS,
+    LATEST,
     TYPES,
     DamagedRecord,
     MetadataRecord,
@@ -83,6 +84,8 @@ def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
         place: dict[str, int | str] = {"file": str(snapshot.path)}
         report.damage.append(Damage(f"{unreadable}: not compared", place, snapshot.end_offset))
         return
+    if found is None:
+        return
     report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     if len(found) > LIMIT:
         report.notes.append(f"{snapshot.path}: more than {LIMIT} differences")
@@ -92,23 +95,23 @@ def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
     follower.publish()
 
 
-def _differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
+def _differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference] | None:
     """The first ``LIMIT`` + 1 differences from a snapshot, in the order of partitions' names.
 
-    Empty if the log lacks its beginning. It is also empty if the snapshot has an unknown record; then a doubt is
-    added. Raises TraceError if the snapshot cannot be read or is damaged.
+    None, so that nothing is compared, if the log lacks its beginning, or if the snapshot has an unknown record; then a
+    doubt is added. Raises TraceError if the snapshot cannot be read or is damaged.
     """
     # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
     has_elr = "eligible_leader_replicas" in follower.automaton().beliefs.rules
     found = compare_snapshot(follower.image, snapshot, has_elr)
     try:
         if follower.lacks_beginning:
-            return []
+            return None
         return heapq.nsmallest(LIMIT + 1, found, key=lambda difference: difference[0] or "")
     except UnknownRecord as unknown:
         what = f"{snapshot.path.name} is not compared: {unknown}"
         follower.doubt("unknown record", what, snapshot.end_offset, ())
-        return []
+        return None
 
 
 def compare_snapshot(image: Image, snapshot: Snapshot, has_elr: bool = True) -> Iterator[Difference]:
@@ -174,9 +177,12 @@ def _records(snapshot: Snapshot) -> Iterator[MetadataRecord]:
             try:
                 if api_key(value or b"")[0] in SKIPPED:
                     continue
-                yield decode(value or b"")
+                record = decode(value or b"")
             except DamagedRecord as wrong:
                 raise TraceError(snapshot.path, None, f"record {offset}", str(wrong)) from None
+            if record.version > LATEST[record.type]:
+                raise UnknownRecord(KEYS[record.type], record.version)
+            yield record
 
 
 def _partition(image: Image, topic: str, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -358,13 +364,15 @@ def not_compared(snapshot: Snapshot, next_offset: int) -> str:
 class Sequence:
     """A log's batches, a ``Gap`` wherever offsets are missing, and its snapshots, in the order of offsets.
 
+    A snapshot at offset 0 has what the first controller will write, so there is nothing to compare it with.
+
     ``checks`` are the snapshots that are not reached yet, ``next_offset`` is the offset after the last batch.
     """
 
     def __init__(self, log: MetadataLog) -> None:
         start = log.start
         self.next_offset = 0 if start is None else start.end_offset
-        self.checks = [s for s in log.snapshots if start is None or s.end_offset > start.end_offset]
+        self.checks = [s for s in log.snapshots if s.end_offset > self.next_offset]
 
     def entries(
         self, batches: Iterable[tuple[Path, RecordBatch] | Gap]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from highwater.traces.metadata.beliefs.controller_stepper import PROPERTIES
 from highwater.traces.metadata.beliefs.evidence import Brokers
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.image import Image, Partition
-from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained
+from highwater.traces.reports.findings import DOUBTS, LIMIT, Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import (
     MIN_ISR,
     UNCLEAN,
@@ -30,6 +30,10 @@ Line = Unexplained | Finding
 
 # --- doubts -----------------------------------------------------------------------------------------------
 
+_UNREAD = ("unknown record", "unreadable version")
+_NEWER = ("newer version", *_UNREAD)
+_OF_BROKERS = frozenset({"leader_is_active", "isr_members_are_eligible"})
+"""The properties of partitions that depend on brokers' registrations."""
 OTHERS = "others of the kind"
 """The summary of all doubts of a kind beyond ``LIMIT``."""
 
@@ -86,14 +90,27 @@ class Doubts:
         for name in partitions:
             doubt.partitions[name] = min(doubt.partitions.get(name, begin), begin)
 
-    def concern(self, offset: int, partition: str | None) -> bool:
-        """True if a doubt affects a report line at ``offset`` about ``partition`` (None: about no single one)."""
-        return any(doubt.concerns(offset, partition) for doubt in self._found.values())
+    def concern(self, offset: int, partition: str | None, kinds: Collection[str] = DOUBTS) -> bool:
+        """True if a doubt of these kinds affects a report line at ``offset`` about ``partition``.
 
-    def marked(self, line: Line) -> Line:
-        """The line, marked as not reliable if a doubt affects it."""
-        concerned = self.concern(line.position["offset"], line.partition)
-        return replace(line, reliable=False) if concerned else line
+        ``partition`` is None if the line is about no single one.
+        """
+        return any(
+            doubt.concerns(offset, partition) for (kind, _), doubt in self._found.items() if kind in kinds
+        )
+
+    def marked(self, line: Line) -> Line | None:
+        """The line, marked as not reliable if a doubt affects it.
+
+        None if what the doubt is about can make the line wrong: a newer Kafka can decide otherwise, and a record that
+        was not read can have changed a broker.
+        """
+        place = line.position["offset"], line.partition
+        if self.concern(*place, _NEWER if isinstance(line, Unexplained) else _UNREAD) and (
+            isinstance(line, Unexplained) or line.property in _OF_BROKERS
+        ):
+            return None
+        return replace(line, reliable=False) if self.concern(*place) else line
 
     def listed(self) -> list[Doubt]:
         """All doubts in the order of their first offsets."""

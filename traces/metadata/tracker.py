@@ -20,13 +20,13 @@ from highwater.traces.metadata.beliefs.belief_states import (
     Transition,
 )
 from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS
-from highwater.traces.metadata.beliefs.evidence import Brokers, Observation
+from highwater.traces.metadata.beliefs.evidence import Brokers, Change, Observation
 from highwater.traces.metadata.image import RULE, Image, Partition, placed
 from highwater.traces.metadata.reporting import NOBODY, Doubts, Reporter, Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.profiles import RuleSet, newer_than_profiles, rules_at, waits_for_controllers
+from highwater.traces.rules.profiles import RuleSet, newer_than_profiles, rules_at
 
 BEFORE = "changes of what was there before the log begins"
 """The kind of the records that are skipped because the log lacks its beginning."""
@@ -130,6 +130,12 @@ class Tracker:
         )
         self.doubt("unreadable version", what, offset, partitions)
 
+    def is_newer(self, type: str, version: int, offset: int) -> None:
+        """Add a doubt if a record that was read has a version above the newest known one."""
+        if version > LATEST[type]:
+            what = f"{type} version {version} is read as version {LATEST[type]}, the newest that is known"
+            self.doubt("unreadable version", what, offset)
+
     def fields(self, change: bytes) -> Mapping[str, Any]:
         """The fields of a change. Raises UnknownRecord, DamagedRecord or CannotFollow if it cannot be decoded."""
         return self._automaton.record(change)
@@ -168,6 +174,9 @@ class Tracker:
             return Followed(None, observations, offsets)
         except DamagedRecord as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
+        for observation, offset in zip(observations, offsets, strict=True):
+            if isinstance(observation, Change):
+                self.is_newer("PARTITION_CHANGE_RECORD", observation.raw[2], offset)
         partition.advance(transition)
         if transition.moves:
             order = transition.spans[-1].order
@@ -250,14 +259,14 @@ class Tracker:
     def renew_rules(self, offset: int) -> None:
         """Note that the features or the controllers changed at an offset; both decide which rules apply."""
         self.has_new_features = True
-        self._features_from = offset, 0 if self.is_loading else None
-        if self.image.partitions or not waits_for_controllers(self.image.features, self.image.controllers):
-            self.check_features()
+        if self._features_from is None:
+            self._features_from = offset, 0 if self.is_loading else None
 
     def check_features(self) -> None:
         """Add a doubt if no profile covers the present features.
 
-        The controllers can register after the first features: a check that waits for them is made at a partition.
+        The log begins with one feature after another, and the controllers register later. So the first check is made
+        at the first partition, and later ones at the end of a decision.
         """
         if self._features_from is None or self._is_newer:
             return

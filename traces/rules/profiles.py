@@ -97,7 +97,7 @@ NEWEST = {
 """The newest feature levels that a profile covers."""
 RELEASES = {
     20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0",
-    27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+    27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2",
 }  # fmt: skip
 """Kafka's names of the newer levels of metadata.version."""
 
@@ -145,11 +145,6 @@ def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -
         if at > 0 and name not in (METADATA_VERSION, ELR_VERSION) and name not in OTHER_FEATURES
     )
     return f"a feature that is not known: {others[0]}" if others else None
-
-
-def waits_for_controllers(features: Mapping[str, int], controllers: Controllers) -> bool:
-    """True if controllers that register later can show that a profile covers these features."""
-    return not controllers and _version(features, {0: dict(VersionRules.code)}).by_code
 
 
 def _named(level: int) -> str:

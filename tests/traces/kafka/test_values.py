@@ -247,10 +247,10 @@ def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
 
 
 def test_the_newest_versions_are_kafka_s() -> None:
-    """The versions of apache/kafka's trunk in October 2024; all other records have only version 0."""
+    """The versions of Apache Kafka 4.4.0; all other records have only version 0."""
     assert {name: version for name, version in LATEST.items() if version} == {
-        "REGISTER_BROKER_RECORD": 3,
+        "REGISTER_BROKER_RECORD": 4,
         "PARTITION_RECORD": 2,
         "PARTITION_CHANGE_RECORD": 2,
-        "BROKER_REGISTRATION_CHANGE_RECORD": 2,
+        "BROKER_REGISTRATION_CHANGE_RECORD": 3,
     }

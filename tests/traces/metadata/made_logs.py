@@ -96,6 +96,11 @@ def with_version(value: bytes, version: int) -> bytes:
     return value[:2] + bytes((version,)) + value[3:]
 
 
+def unreadable(value: bytes, version: int) -> bytes:
+    """A record of a newer version whose known fields cannot be read."""
+    return with_version(value, version) + b"\0"
+
+
 @dataclass(frozen=True)
 class Controller:
     """Another controller writes from here on, in a leader epoch of its own."""

@@ -48,7 +48,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "incarnationId": st.sampled_from(INCARNATIONS), "minSupportedVersion": st.just(0),
     "maxSupportedVersion": st.integers(-1, 31),
     **dict.fromkeys(("leader", "brokerId", "id", "controllerId"), brokers),
-    **dict.fromkeys(("endPoints", "directories", "logDirs"), st.just([])),
+    **dict.fromkeys(("endPoints", "directories", "logDirs", "cordonedLogDirs"), st.just([])),
     "TOPIC_RECORD": names, "FEATURE_LEVEL_RECORD": features, "features": features,
     "CONFIG_RECORD": st.sampled_from(["min.insync.replicas", "unclean.leader.election.enable", "other"]),
 }  # fmt: skip

@@ -36,6 +36,7 @@ from tests.traces.metadata.made_logs import (
     registration_change,
     setting,
     together,
+    unreadable,
     with_version,
     write,
 )
@@ -109,8 +110,8 @@ def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        (with_version(setting("min.insync.replicas", "1"), 9), "unreadable version"),
-        (with_version(registration(0, 0), 4), "unreadable version"),
+        (unreadable(setting("min.insync.replicas", "1"), 9), "unreadable version"),
+        (unreadable(registration(0, 0), 5), "unreadable version"),
         (with_version(partition(7, "t"), 3)[:8], "unreadable version"),
         (encode_unknown(99, 0, ""), "unknown record"),
         (encode_unknown(3000, 12, ""), "unknown record"),
@@ -136,22 +137,22 @@ def test_a_known_record_that_is_not_followed_is_no_doubt(tmp_path: Path) -> None
 
 
 def test_an_unreadable_change_or_creation_concerns_its_partition(tmp_path: Path) -> None:
-    report = replayed(tmp_path, with_version(change(0, isr=[0]), 3), *loss(), *loss("u"))
+    report = replayed(tmp_path, unreadable(change(0, isr=[0]), 3), *loss(), *loss("u"))
     assert doubts(report) == [("unreadable version", START, ("t-0",))]
     assert marks(report) == {"u-0": {True}}
     assert report.skipped == {
         "PARTITION_CHANGE_RECORD version 3": 1,
         "changes of partitions that are not followed any more": 2,
     }
-    dumped = encode_unknown(5, 3, "PARTITION_CHANGE_RECORD", decode(change(0)).data)
+    dumped = unreadable(encode_unknown(5, 3, "PARTITION_CHANGE_RECORD", decode(change(0)).data), 3)
     assert doubts(replayed(tmp_path / "dumped", dumped)) == [("unreadable version", START, ("t-0",))]
-    report = replayed(tmp_path, with_version(partition(1, "t"), 3), change(1, isr=[0]), *loss("u"))
+    report = replayed(tmp_path, unreadable(partition(1, "t"), 3), change(1, isr=[0]), *loss("u"))
     assert doubts(report) == [("unreadable version", START, ("t-1",))]
     assert marks(report) == {"u-0": {True}}
 
 
 def test_an_unreadable_change_in_a_batch_concerns_its_partition(tmp_path: Path) -> None:
-    batch = [registration_change(0, 1, fenced=1), with_version(change(0, isr=[1]), 9)]
+    batch = [registration_change(0, 1, fenced=1), unreadable(change(0, isr=[1]), 9)]
     report = replay(write(tmp_path / "log", [*beginning(), batch, *loss()]))
     assert ("unreadable version", START, ("t-0",)) in [(k, min(o, START), p) for k, o, p in doubts(report)]
     assert "t-0" not in marks(report)
@@ -256,7 +257,7 @@ def test_a_snapshot_with_an_unknown_record_is_not_compared(tmp_path: Path) -> No
 
 
 def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> None:
-    report = replayed(tmp_path, with_version(setting("min.insync.replicas", "1"), 9), *loss())
+    report = replayed(tmp_path, unreadable(setting("min.insync.replicas", "1"), 9), *loss())
     (line,) = [line for line in summary(report) if "incomplete input: " in line]
     assert "CONFIG_RECORD version 9 cannot be read" in line
     assert f"any partition from offset {START} on are not reliable" in line
@@ -283,8 +284,8 @@ def test_doubts_beyond_the_limit_are_kept_as_one() -> None:
     assert len(told) == LIMIT + 1
     assert [d.position["offset"] for d in told if d.summary == OTHERS] == [LIMIT]
     line = Unexplained({"offset": LIMIT}, None, "u-0", {}, ())
-    assert found.marked(line).reliable
-    assert not found.marked(replace(line, position={"offset": LIMIT + 1})).reliable
+    assert found.marked(line) == line
+    assert found.marked(replace(line, position={"offset": LIMIT + 1})) is None
 
 
 # --- transactions ---------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -
         values = (*SHRUNK, [setting(MIN_ISR, value), clear()], change(0, isr=[0, 1]))
         report = replayed(tmp_path, *values, watch=watch)
         assert (report.doubts, report.unexplained, report.findings) == ([], [], [])
-    assert wrong(tmp_path, *SHRUNK, [setting(MIN_ISR, value)]) == [(2, None), (2, "t-0")]
+    assert wrong(tmp_path, *SHRUNK, [setting(MIN_ISR, value)]) == [(2, None)]
 
 
 def test_a_change_of_min_isr_writes_clear_elr_also_without_an_elr(tmp_path: Path) -> None:
@@ -90,12 +90,9 @@ def test_a_change_of_min_isr_clears_the_last_known_leader(tmp_path: Path) -> Non
 def test_only_a_min_isr_of_the_same_topic_clears_elrs(tmp_path: Path) -> None:
     emptied = change(0, isr=[0, 1], eligibleLeaderReplicas=[])
     assert wrong(tmp_path, *SHRUNK, setting(UNCLEAN, "true"), emptied) == []
-    assert wrong(tmp_path, *SHRUNK, clear()) == [(2, None), (2, "t-0")]
-    assert wrong(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])[:2] == [
-        (2, None),
-        (2, "t-0"),
-    ]
-    assert wrong(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()]) == [(3, None), (3, "t-0")]
+    assert wrong(tmp_path, *SHRUNK, clear()) == [(2, None)]
+    assert wrong(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])[0] == (2, None)
+    assert wrong(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()]) == [(3, None)]
     assert wrong(tmp_path, clear()) == [(0, None)]
     assert wrong(tmp_path, [setting(MIN_ISR, "1"), clear(), clear()]) == [(2, None)]
 
@@ -115,7 +112,7 @@ def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
     whole = [default("1"), clear("")]
     assert wrong(tmp_path, *SHRUNK, *more, whole, again, whole) == []
     missing = wrong(tmp_path, *SHRUNK, *more, [default("1"), clear("t")], again)
-    assert missing[:2] == [(4, None), (4, "u-0")]
+    assert missing[:2] == [(4, None), (5, None)]
 
 
 # --- brokers -------------------------------------------------------------------------------------------------
@@ -124,7 +121,8 @@ def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
 def test_a_fenced_broker_can_be_fenced_again_since_4_2(tmp_path: Path) -> None:
     assert wrong(tmp_path, FENCED, FENCED[-1]) == []
     older = replayed(tmp_path, FENCED, FENCED[-1], start=beginning(("metadata.version", 22)))
-    assert {u.partition for u in older.unexplained} == {None, "t-0", "u-0"}
+    places = [u.position["offset"] for u in older.unexplained]
+    assert len(places) == len({*places}) == 2, "a record is one line, whatever number of partitions it concerns"
 
 
 def test_nothing_else_is_written_within_a_decision_about_a_broker(tmp_path: Path) -> None:
