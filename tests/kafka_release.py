@@ -21,6 +21,8 @@ from highwater.checker.conform import releases
 
 VERSION = "4.2.1"
 """The release that the tests run unless ``pytest --kafka`` names another."""
+NEWEST = "4.4.0"
+"""The newest release, which the live test runs."""
 REQUIRED = "HIGHWATER_NEEDS_KAFKA"
 """If this environment variable is set, tests fail without Kafka."""
 

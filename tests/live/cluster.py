@@ -180,6 +180,7 @@ class Cluster:
         pairs = list(zip(ports[::2], ports[1::2], strict=True))
         self.nodes = {id: Node(id, kafka, folder / f"node{id}", pairs, has_elr) for id in NODES}
         self.servers = [f"127.0.0.1:{port}" for port, _ in pairs]
+        self.has_elr = has_elr
         self._admin: KafkaAdminClient | None = None
 
     def __enter__(self) -> Self:

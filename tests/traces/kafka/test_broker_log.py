@@ -145,6 +145,13 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
      (f"{ASIDE}-delete",)),
     ("INFO", REGISTERS, "[BrokerLifecycleManager id=0] Unable to register broker 0 because the controller returned "
      "error UNKNOWN_SERVER_ERROR", RegistrationFailed, ()),
+    # Loggers of 4.3 and 4.4.
+    ("INFO", f"org.apache.{REGISTERS}", "[BrokerLifecycleManager id=0] Unable to register broker 0 because the "
+     "controller returned error UNKNOWN_SERVER_ERROR", RegistrationFailed, ()),
+    ("INFO", "org.apache.kafka.storage.internals.log.LogManager", "Completed load of Log(dir=work/x/node0/t1-0, "
+     "topicId=BHjwkdgcRZK4YgaEP-5NYQ, topic=t1, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=2, "
+     "logEndOffset=59) with 1 segments, local-log-start-offset 2 and log-end-offset 59 in 6ms (1/1 completed in "
+     "work/x/node0)", LogLoaded, (59,)),
 ]  # fmt: skip
 
 HEADER = "[2026-11-20 11:58:05,144] INFO [BrokerServer id=0] Starting broker (kafka.server.BrokerServer)"

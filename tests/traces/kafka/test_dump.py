@@ -10,7 +10,7 @@ import pytest
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dumps import read_dump
 from highwater.traces.kafka.metadata_log import recognise
-from highwater.traces.kafka.values import UnknownRecord, decode, partition_key
+from highwater.traces.kafka.values import UnknownRecord, decode
 from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, dump_of, segment, snapshot
@@ -96,7 +96,9 @@ def test_records_that_are_not_known(path: Path) -> None:
         (None, 1, "COMING_RECORD"),
         (None, 0, "Error at 3, skipping. Unknown metadata id 99"),
     ]
-    assert decode(found[0]) == decode(change(1))._replace(version=7), "of a known type the known fields are read"
+    assert decode(found[0]) == decode(change(1))._replace(version=7), (
+        "of a known type the known fields are read"
+    )
     assert len(found) == 7
     assert notes == []
 

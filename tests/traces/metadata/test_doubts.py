@@ -12,12 +12,14 @@ import pytest
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import Gap
 from highwater.traces.kafka.values import decode, encode, encode_unknown
+from highwater.traces.metadata.follow import NOT_KNOWN
 from highwater.traces.metadata.replay import _gap_within
 from highwater.traces.metadata.reporting import OTHERS, Doubts
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT, Unexplained
 from highwater.traces.reports.report import Report, summary
+from highwater.traces.rules.decisions import MIGRATING
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
@@ -97,6 +99,14 @@ def test_a_version_without_a_profile_is_a_doubt_about_everything(
     assert not report.explained
 
 
+def test_features_are_judged_once_all_are_written(tmp_path: Path) -> None:
+    """A log of 4.1 begins with one feature after another."""
+    features = ((VERSION, 27), (ELR, 1))
+    report = replayed(tmp_path, start=beginning(*features))
+    assert [d.summary[: len(ELR) + 2] for d in report.doubts] == [f"{ELR} 1"]
+    assert [d.position["offset"] for d in report.doubts] == [0]
+
+
 def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> None:
     report = replayed(tmp_path, *loss(), feature("metadata.version", 30), *loss("u"))
     assert doubts(report) == [("newer version", START + 2, None)]
@@ -125,6 +135,62 @@ def test_an_unreadable_record_of_the_cluster_concerns_all_partitions(
     assert doubts(report) == [(kind, START + 2, None)]
     assert marks(report) == {"t-0": {True}, "u-0": {False}}
     assert sum(report.skipped.values()) == 1, "it is counted by type and version"
+
+
+def newer(value: bytes, version: int) -> bytes:
+    """A record of a newer version with a tagged field that is not known."""
+    count, tag = value[-1], bytes((100, 3)) + b"abc"
+    assert count == 0
+    return with_version(value[:-1] + b"\x01" + tag, version)
+
+
+def test_a_newer_version_is_read_as_far_as_its_fields_are_known(tmp_path: Path) -> None:
+    """Broker 3 is registered, so its unfencing and its replica are followed; a line that is left is not told."""
+    on = beginning(*ON)
+    known = (registration(3, count(on)), registration_change(3, count(on), fenced=-1))
+    made = partition(1, replicas=[3], isr=[3], leader=3)
+    report = replayed(tmp_path, newer(known[0], 5), known[1], made, start=on)
+    assert doubts(report) == [("unreadable version", count(on), None)]
+    assert "REGISTER_BROKER_RECORD version 5 is read as version 4" in report.doubts[0].summary
+    assert (report.unexplained, report.findings, report.figures.get(NOT_KNOWN)) == ([], [], None)
+    report = replayed(
+        tmp_path / "wrong", newer(known[0], 5), *(registration_change(3, 1, fenced=-1),) * 2, start=on
+    )
+    assert (report.unexplained, report.figures[NOT_KNOWN]) == ([], 2)
+    values = (newer(partition(1, version=2, directories=[MIGRATING] * 3), 3), *(partition(1),) * 2)
+    report = replayed(tmp_path / "change", *SHRUNK, *values, start=on)
+    assert (doubts(report), report.unexplained) == ([("unreadable version", count(on) + 2, None)], [])
+
+
+def test_a_newer_change_is_followed(tmp_path: Path) -> None:
+    value = with_version(change(0, isr=[0, 1]), 3)
+    report = replayed(tmp_path, value, change(0, isr=[0, 1, 2]), value, change(0, isr=[1, 7]))
+    assert doubts(report) == [("unreadable version", START, None)], "one line, whatever number of records"
+    assert (report.unexplained, report.figures[NOT_KNOWN]) == ([], 1)
+    assert report.changes == 4
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_what_depends_on_an_unread_registration_is_not_known(tmp_path: Path, is_read: bool) -> None:
+    """Whether broker 3 is unfenced depends on its registration: nothing that needs this is told."""
+    on = beginning(*ON)
+    registered = registration(3, count(on))
+    of_3 = {"replicas": [3], "isr": [3], "leader": 3}
+    values = (
+        registration_change(3, count(on), fenced=-1),
+        partition(1, **of_3),
+        change(1, isr=[3], leader=3),
+    )
+    fenced = registration_change(3, count(on), fenced=1)
+    report = replayed(
+        tmp_path, registered if is_read else unreadable(registered, 5), *values, fenced, *loss(), start=on
+    )
+    told = {line.partition for line in (*report.unexplained, *report.findings)}
+    assert told == ({"t-0", "t-1"} if is_read else {"t-0"})
+    if not is_read:
+        assert [f.property for f in report.findings if f.reliable] == []
+        assert report.figures[NOT_KNOWN] > 1
+        assert "does not conform" not in str(report).lower()
 
 
 def test_a_known_record_that_is_not_followed_is_no_doubt(tmp_path: Path) -> None:
@@ -248,6 +314,7 @@ def test_a_snapshot_with_an_unknown_record_is_not_compared(tmp_path: Path) -> No
     report = replay(folder)
     assert doubts(report) == [("unknown record", START, ())]
     assert "is not compared" in report.doubts[0].summary
+    assert "snapshots compared" not in report.figures
     for segment in folder.glob("*.log"):
         segment.unlink()
     assert doubts(replay(folder)) == [("unknown record", START + 1, None)], "what begins with it is not sure"

@@ -122,7 +122,9 @@ def test_a_fenced_broker_can_be_fenced_again_since_4_2(tmp_path: Path) -> None:
     assert wrong(tmp_path, FENCED, FENCED[-1]) == []
     older = replayed(tmp_path, FENCED, FENCED[-1], start=beginning(("metadata.version", 22)))
     places = [u.position["offset"] for u in older.unexplained]
-    assert len(places) == len({*places}) == 2, "a record is one line, whatever number of partitions it concerns"
+    assert len(places) == len({*places}) == 2, (
+        "a record is one line, whatever number of partitions it concerns"
+    )
 
 
 def test_nothing_else_is_written_within_a_decision_about_a_broker(tmp_path: Path) -> None:

@@ -130,6 +130,17 @@ def test_another_change_beside_the_failure_is_reported(
     assert where in wrong(tmp_path, decided)
 
 
+def test_cordoned_directories_change_nothing(tmp_path: Path) -> None:
+    """They get no new replicas. No directory fails, and the one that fails later is still known."""
+    for cordoned in ([A[1]], [A[1], B[1]], []):
+        record = registration_change(1, EPOCHS[1], 3, cordonedLogDirs=cordoned)
+        assert wrong(tmp_path, record) == []
+        assert wrong(tmp_path, record, FOLLOWER_FAILS) == []
+        assert wrong(tmp_path, [FOLLOWER_FAILS[0], record]) == []
+        # Records of directories are judged as before.
+        assert (1, "t-0") in wrong(tmp_path, record, FOLLOWER_FAILS[1])
+
+
 def test_a_failure_and_its_changes_are_one_decision(tmp_path: Path) -> None:
     """Another decision between the two is not possible in one request."""
     between = [

@@ -291,3 +291,11 @@ def test_a_removed_broker_is_fenced_first_before_4_2(tmp_path: Path, moved: bool
     report = replayed(tmp_path, *brokers, topic, created, last, start=[records.feature(records.METADATA, 22)])
     found = [(entry.partition, entry.candidates[0].action) for entry in report.unexplained]
     assert found == ([] if moved else [("t-0", "fence")])
+
+
+def test_a_controller_that_is_removed_is_not_doubted(tmp_path: Path) -> None:
+    removed = encode("UNREGISTER_CONTROLLER_RECORD", 0, {"controllerId": 101})
+    newer, start = controller(101, 33, 1), [*beginning(*ON)]
+    for values, number in (([newer, removed], 0), ([removed, newer], 1)):
+        report = replayed(tmp_path, [controller(100, 29, 1), *values], partition(1), start=start)
+        assert [doubt.kind for doubt in report.doubts] == ["newer version"] * number

@@ -10,7 +10,7 @@ import pytest
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from tests.generation import records
 from tests.traces.kafka.made import snapshot
-from tests.traces.metadata.made_logs import TOPICS, beginning, image, registration, replayed
+from tests.traces.metadata.made_logs import TOPICS, beginning, image, registration, replayed, with_version
 
 FEATURES = (("metadata.version", 29), ("group.version", 1))
 SUPPORTED, MORE = (
@@ -81,3 +81,25 @@ def test_another_partition_is_missing_and_superfluous(tmp_path: Path) -> None:
     other = record._replace(data=record.data | {"partitionId": 99})
     expected = [(partition(found), {"partition"}) for found in (record, other)]
     assert sorted(nonconforming(values, tmp_path)) == sorted(expected)
+
+
+def test_a_bootstrap_snapshot_is_not_compared(tmp_path: Path) -> None:
+    """Kafka 4.4 writes what the first controller will write into a snapshot at offset 0."""
+    (tmp_path / "0").mkdir()
+    bootstrap = [value for value in LOG if decode(value).type == "FEATURE_LEVEL_RECORD"]
+    (tmp_path / "0" / f"{0:020}-{0:010}.checkpoint").write_bytes(snapshot(bootstrap))
+    report = replayed(tmp_path, start=LOG, name="0")
+    assert (report.unexplained, report.notes, report.explained) == ([], [], True)
+    assert "snapshots compared" not in report.figures
+
+
+def test_a_snapshot_with_a_newer_record_is_not_compared(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    values = [
+        with_version(v, 5) if decode(v).type == "REGISTER_BROKER_RECORD" else v for v in image(LOG)[:-1]
+    ]
+    (tmp_path / "0" / f"{len(LOG):020}-{1:010}.checkpoint").write_bytes(snapshot(values))
+    report = replayed(tmp_path, start=LOG, name="0")
+    assert (report.unexplained, [d.partitions for d in report.doubts]) == ([], [()])
+    assert "REGISTER_BROKER_RECORD, version 5" in report.doubts[0].summary
+    assert "snapshots compared" not in report.figures
