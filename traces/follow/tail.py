@@ -203,7 +203,10 @@ class LogTail:
         yield LogStart(chosen, why, tuple(s.path for s in incomplete))
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
-        """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet."""
+        """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet.
+
+        A snapshot at offset 0 is left out: the first records of the log repeat it.
+        """
         segments, snapshots = [], []
         try:
             names = os.listdir(self.directory)
@@ -212,7 +215,7 @@ class LogTail:
         for name in names:
             if found := _SEGMENT.fullmatch(name):
                 segments.append(int(found[1]))
-            elif found := _SNAPSHOT.fullmatch(name):
+            elif (found := _SNAPSHOT.fullmatch(name)) and int(found[1]):
                 path = self.directory / name
                 snapshots.append(Snapshot(path, int(found[1]), int(found[2]), False, []))
         return sorted(segments), sorted(snapshots, key=lambda s: (s.end_offset, s.epoch))

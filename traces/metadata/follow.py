@@ -159,7 +159,7 @@ class MetadataFollower(Tracker):
     """The latest append time so far, in ms since 1970."""
     _epoch: int | None = None
     _not_known = -1
-    """The last record of which it is not known whether it conforms."""
+    """The offset of the last record that ``NOT_KNOWN`` counts."""
 
     @cached_property
     def groups(self) -> RecordGroups:

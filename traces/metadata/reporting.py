@@ -32,8 +32,11 @@ Line = Unexplained | Finding
 
 _UNREAD = ("unknown record", "unreadable version")
 _NEWER = ("newer version", *_UNREAD)
-_OF_BROKERS = frozenset({"leader_is_active", "isr_members_are_eligible"})
-"""The properties of partitions that depend on brokers' registrations."""
+_OF_OTHERS = frozenset({
+    "leader_is_active", "isr_members_are_eligible", "elr_only_under_min_isr", "enough_are_electable",
+    "last_known_elr_only_under_min_isr",
+})  # fmt: skip
+"""The properties of partitions that depend on brokers' registrations or on settings."""
 OTHERS = "others of the kind"
 """The summary of all doubts of a kind beyond ``LIMIT``."""
 
@@ -103,11 +106,11 @@ class Doubts:
         """The line, marked as not reliable if a doubt affects it.
 
         None if what the doubt is about can make the line wrong: a newer Kafka can decide otherwise, and a record that
-        was not read can have changed a broker.
+        was not read can have changed a broker or a setting.
         """
         place = line.position["offset"], line.partition
         if self.concern(*place, _NEWER if isinstance(line, Unexplained) else _UNREAD) and (
-            isinstance(line, Unexplained) or line.property in _OF_BROKERS
+            isinstance(line, Unexplained) or line.property in _OF_OTHERS
         ):
             return None
         return replace(line, reliable=False) if self.concern(*place) else line

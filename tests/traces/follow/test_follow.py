@@ -414,3 +414,11 @@ def test_a_snapshot_that_was_cut_off_is_passed_over(
     assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
     assert [n.kind for n in cluster.notices][:2] == ["unreadable", "begun"]
     assert cluster.notices[1].offset == (first if has_older else 0)
+
+
+def test_a_bootstrap_snapshot_is_no_beginning(log: bytes, cluster: Cluster, tmp_path: Path) -> None:
+    """Kafka 4.4 has one; it ends at offset 0, and the log repeats its records."""
+    cluster.add_snapshot(0, 0)
+    cluster.grow(log)
+    assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
+    assert [n.text for n in cluster.notices if n.kind == "begun"] == ["with the first record of the log"]
