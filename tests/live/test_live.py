@@ -91,7 +91,7 @@ def test_metrics_count_the_partitions_that_are_under_min_isr_and_offline(run: Li
     alone = int(run.has_elr)
     assert counted(f"under_min_isr {3 + alone}", "elr") == 4 * alone
     assert counted(f"under_min_isr {alone}", "elr") == alone
-    assert counted("offline 1", "elr") == alone
+    assert counted("offline 1", "elr") == 2 * alone
     assert [counted("end", state) for state in ("all", "offline", "under_min_isr", "at_risk")] == [6, 0, 0, 0]
     assert run.metrics["end"]["highwater_nonconforming_records"] == 0
 

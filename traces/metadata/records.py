@@ -440,7 +440,6 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
     name = None if topic is None else f"{topic.name}-{number}"
-    tracker.check_features()
     automaton = tracker.automaton()
     if topic is None and tracker.lacks_beginning:
         reporter.skipped(BEFORE)

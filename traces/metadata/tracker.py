@@ -265,8 +265,8 @@ class Tracker:
     def check_features(self) -> None:
         """Add a doubt if no profile covers the present features.
 
-        The log begins with one feature after another, and the controllers register later. So the first check is made
-        at the first partition, and later ones at the end of a decision.
+        The log begins with one feature after another, and the controllers register later. So features are checked at
+        the end of a decision, once there is a partition, or a line of the report.
         """
         if self._features_from is None or self._is_newer:
             return

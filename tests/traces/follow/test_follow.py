@@ -20,7 +20,16 @@ from tests.slow import all_but
 from tests.traces.follow.clusters import SNAPSHOT, Cluster, ends, events_of, latest, short
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata import made_logs
-from tests.traces.metadata.made_logs import MIN_ISR, ON, Controller, beginning, change, setting, write
+from tests.traces.metadata.made_logs import (
+    MIN_ISR,
+    ON,
+    Controller,
+    beginning,
+    change,
+    feature,
+    setting,
+    write,
+)
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 
@@ -422,3 +431,9 @@ def test_a_bootstrap_snapshot_is_no_beginning(log: bytes, cluster: Cluster, tmp_
     cluster.grow(log)
     assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
     assert [n.text for n in cluster.notices if n.kind == "begun"] == ["with the first record of the log"]
+
+
+def test_a_newer_version_is_a_caveat_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    made_logs.write(tmp_path / "made", [*beginning(*ON), feature("metadata.version", 34)])
+    cluster.follow((tmp_path / "made" / f"{0:020}.log").read_bytes())
+    assert [n.kind for n in cluster.notices if "metadata.version 34" in n.text] == ["caveat"]

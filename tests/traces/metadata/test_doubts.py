@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
     ELR,
+    FENCED,
     ON,
     SHRUNK,
     UNCLEAN,
@@ -58,7 +60,7 @@ def marks(report: Report) -> dict[str | None, set[bool]]:
     return {a.partition: {b.reliable for b in lines if b.partition == a.partition} for a in lines}
 
 
-def replayed(tmp_path: Path, *values: bytes, start: list[bytes] | None = None) -> Report:
+def replayed(tmp_path: Path, *values: bytes | Sequence[bytes], start: list[bytes] | None = None) -> Report:
     return replay(write(tmp_path / "log", [*(beginning() if start is None else start), *values]))
 
 
@@ -175,7 +177,7 @@ def test_what_depends_on_an_unread_registration_is_not_known(tmp_path: Path, is_
     """Whether broker 3 is unfenced depends on its registration: nothing that needs this is told."""
     on = beginning(*ON)
     registered = registration(3, count(on))
-    of_3 = {"replicas": [3], "isr": [3], "leader": 3}
+    of_3: dict[str, Any] = {"replicas": [3], "isr": [3], "leader": 3}
     values = (
         registration_change(3, count(on), fenced=-1),
         partition(1, **of_3),
@@ -185,12 +187,23 @@ def test_what_depends_on_an_unread_registration_is_not_known(tmp_path: Path, is_
     report = replayed(
         tmp_path, registered if is_read else unreadable(registered, 5), *values, fenced, *loss(), start=on
     )
-    told = {line.partition for line in (*report.unexplained, *report.findings)}
+    lines: list[Any] = [*report.unexplained, *report.findings]
+    told = {line.partition for line in lines}
     assert told == ({"t-0", "t-1"} if is_read else {"t-0"})
     if not is_read:
         assert [f.property for f in report.findings if f.reliable] == []
         assert report.figures[NOT_KNOWN] > 1
         assert "does not conform" not in str(report).lower()
+
+
+def test_flags_that_were_not_read_break_no_property(tmp_path: Path) -> None:
+    """The unfencing of broker 2 is missing, is read, or is not read."""
+    unfenced, joins = registration_change(2, 6, fenced=-1), [change(0, isr=[0, 1, 2]), change(0, leader=2)]
+    found: list[set[str]] = []
+    for values in ([], [unfenced], [unreadable(unfenced, 9)]):
+        report = replayed(tmp_path / str(len(found)), FENCED, *values, *joins, start=beginning(*ON))
+        found.append({f.property for f in report.findings})
+    assert found == [{"isr_members_are_eligible", "leader_is_active"}, set(), set()]
 
 
 def test_a_known_record_that_is_not_followed_is_no_doubt(tmp_path: Path) -> None:

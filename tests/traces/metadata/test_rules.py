@@ -135,6 +135,8 @@ def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
     refused = (supports(elr=(0, 0)), supports((7, 28)), supports((30, 31)), supports()[:1], supports()[1:])
     for features in refused:
         assert wrong(tmp_path, registered(features)) == [(0, None)]
+    (line,) = replayed(tmp_path, registered(supports(elr=(0, 0)), START + 9)).unexplained
+    assert [set(c.differences) for c in line.candidates] == [{f"support of {ELR}"}, {"brokerEpoch"}]
     older, off = registered(supports(elr=(0, 0)), START_OFF), beginning(*OFF)
     assert wrong(tmp_path, older, start=off) == []
     assert wrong(tmp_path, older, [default("2"), feature(ELR, 1)], start=off) == [(2, None)]
