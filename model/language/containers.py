@@ -11,7 +11,7 @@ from typing import Any
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.declarations import LIMIT, too_many
-from highwater.model.language.errors import fail
+from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.graph import BITS, INT, Leaf, Node
 from highwater.model.language.records import Option, OptionValue
 from highwater.model.language.scalar_types import Enum, Index, is_index
@@ -164,17 +164,18 @@ class ArrayValue(Value):
     def __getitem__(self, index: object) -> Any:
         """The element at an index, which can be symbolic; the element type's zero if the index is outside the array.
 
-        Raises LanguageError if the index is outside the array in every state.
+        If the index is outside the array in every state, using the element is an error (``_missing``).
         """
-        node = self._position(index)
+        node = self.type.index.lift(index).nodes[0]
+        if wrong := self._outside(node):
+            return _missing(self.type.element, wrong)
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
 
-    def _position(self, index: object) -> Node:
-        """The scalar node of an index. Raises LanguageError if the index is outside the array in every state."""
-        node = self.type.index.lift(index).nodes[0]
-        if node.high < 0 or node.low >= self.type.index.size:
-            raise fail(f"{_interval(node)} is no index of {self.type}: it has 0..{self.type.index.size - 1}")
-        return node
+    def _outside(self, node: Node) -> LanguageError | None:
+        """The error of an index that is outside the array in every state; None if it is inside in some state."""
+        if node.low < self.type.index.size and node.high >= 0:
+            return None
+        return no_element(node, f"is no index of {self.type}: it has 0..{self.type.index.size - 1}")
 
     def at(self, position: int) -> Any:
         """The element at a constant position. Raises LanguageError if the array has no such position."""
@@ -185,9 +186,11 @@ class ArrayValue(Value):
     def set(self, index: object, value: object) -> ArrayValue:
         """A copy with ``value`` at this index; unchanged if the index is outside the array.
 
-        Raises LanguageError if the index is outside the array in every state.
+        If the index is outside the array in every state, using the copy is an error (``_missing``).
         """
-        at, new = self._position(index), self.type.element.lift(value)
+        at, new = self.type.index.lift(index).nodes[0], self.type.element.lift(value)
+        if wrong := self._outside(at):
+            return _missing(self.type, wrong)
         nodes: list[Node] = []
         for i in range(self.type.index.size):
             hit = graph.eq(at, graph.const(i, INT))
@@ -283,15 +286,15 @@ class SeqValue(Value):
     def __getitem__(self, index: object) -> Any:
         """The element at a position; the element type's zero before the start and past the end.
 
-        Raises LanguageError for a slice, and for a position that is negative in every state.
+        If the position is negative in every state, using the element is an error (``_missing``). Raises LanguageError
+        for a slice.
         """
         if isinstance(index, slice):
             raise fail("a sequence has no slices: write .truncate(n), .tail, .drop(i) or .filter(condition)")
         node = lift_like(self.length, index).nodes[0]
         if node.high < 0:
-            raise fail(
-                f"no element has the position {_interval(node)}: write .last, or q[size(q) - 2] and the like"
-            )
+            wrong = no_element(node, "is the position of no element: write .last, or q[size(q) - 2]")
+            return _missing(self.type.element, wrong)
         return choose(node, [self.at(i) for i in range(self.type.maximum)], self.type.element)
 
     @property
@@ -433,8 +436,19 @@ class Seq(Type):
         return empty
 
 
-def _interval(node: Node) -> str:
-    return str(node.low) if node.low == node.high else f"{node.low}..{node.high}"
+def no_element(node: Node, wrong: str) -> LanguageError:
+    """The error of a position that is outside in every state. ``wrong`` is the text after the position."""
+    if not node.is_const:
+        return fail(f"{node.low}..{node.high} {wrong}")
+    return fail(
+        f"{node.value} {wrong}; if this constant comes from a parameter, a message or a loop, guard what uses the "
+        "element: `if m.prev > 0:`, or (m.prev == 0) | …"
+    )
+
+
+def _missing(type: Type, wrong: LanguageError) -> Any:
+    """A value of an element that exists in no state. A guard, write or property that depends on it raises ``wrong``."""
+    return type.wrap([graph.missing(scalar, wrong) for scalar in type.layout])
 
 
 def _known_position(position: int, count: int, type: Type) -> None:

@@ -32,7 +32,7 @@ class Node:
     is_const: bool
     """True if the value is known while tracing."""
     divides: bool
-    """True if the expression contains a division whose divisor can be 0 (``PARTIAL``)."""
+    """True if the expression has a division whose divisor can be 0 (``PARTIAL``), or an element that is ``missing``."""
     negation: Node | None
     """The node of a bool's negation; None until it is created."""
 
@@ -40,7 +40,8 @@ class Node:
         self.op, self.args, self.value = op, args, value
         self.sort, self.low, self.high, self.id = sort, low, high, id
         self.is_const = op == "const"
-        self.divides = (op in PARTIAL and args[1].low <= 0 <= args[1].high) or any(a.divides for a in args)
+        own = args[1].low <= 0 <= args[1].high if op in PARTIAL else op == "input" and value < 0
+        self.divides = own or any(a.divides for a in args)
         self.negation = None
 
     def __repr__(self) -> str:
@@ -385,6 +386,27 @@ class Leaf:
             return not_(within(node, self.low, self.high))
         fits = intersection(node, const(self.high, self.sort))
         return not_(eq(fits, node))
+
+
+_missing: list[Exception] = []
+
+
+def missing(scalar: Leaf, wrong: Exception) -> Node:
+    """A scalar of an element that exists in no state: ``refuse_missing`` raises ``wrong`` if it is used."""
+    _missing.append(wrong)
+    return leaf(-len(_missing), scalar.sort, scalar.low, scalar.high)
+
+
+def missing_in(roots: Iterable[Node]) -> Exception | None:
+    """The error of an element that exists in no state (``missing``) and that an expression depends on; None: none."""
+    numbers = inputs_of(root for root in roots if root.divides)
+    return next((_missing[-number - 1] for number in numbers if number < 0), None)
+
+
+def refuse_missing(roots: Iterable[Node]) -> None:
+    """Raises the error of ``missing_in``."""
+    if wrong := missing_in(roots):
+        raise wrong
 
 
 # --- the table of operations --------------------------------------------------------------------

@@ -127,7 +127,9 @@ class Implementation:
                 f"{name} returned {fields!r}; it returns a dict of the abstract fields", self.place
             )
         try:
-            return list(self.model.protocol.state(**fields).nodes)
+            found = list(self.model.protocol.state(**fields).nodes)
+            graph.refuse_missing(found)
+            return found
         except LanguageError as wrong:
             raise LanguageError(f"{name}: {wrong.message}", self.place) from None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import graph, mutation, values
+from highwater.model.language.containers import no_element
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.tracing import Check, Write, WriteTarget, current
@@ -117,7 +118,9 @@ class Next:
             self._refuse(outside, first, f"index outside 0..{count - 1} of {self._type}")
         if node.is_const:
             if not 0 <= node.value < count:
-                raise fail(f"{node.value} is no index of {self._type}: it has 0..{count - 1}")
+                if current("s.next").when is graph.FALSE:
+                    return AbsentField(self._type.element)
+                raise no_element(node, f"is no index of {self._type}: it has 0..{count - 1}")
             start = first + node.value * width
             return self._within(self._type.element, start, self._hits, (*self._at, node))
         hits = self._hits or ((0, graph.TRUE),)

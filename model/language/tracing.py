@@ -225,7 +225,7 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     """
     premise = values.as_bool(premise)
     trace = _current.get()
-    if trace is not None:
+    if trace is not None and not graph.missing_in([premise.node]):
         trace.premises.append(where_defined(premise.node))
     return ~premise | conclusion
 
@@ -237,6 +237,7 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
+    graph.refuse_missing([values.as_bool(result).node])
     return values.Truth(None, (where_defined(values.as_bool(result).node),))
 
 
@@ -247,7 +248,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     """The checks of a trace: the conditions under which a step crosses a bound or is an error.
 
     An index that a guard keeps inside its range needs no check. A division by zero in a guard, write or check gets a
-    check.
+    check. Raises LanguageError if one of them depends on an element that exists in no state.
     """
     guarded = conjuncts(g.node for g in trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
@@ -261,6 +262,7 @@ def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Chec
     """
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
+    graph.refuse_missing([*guards, *needed])
     unknown = undefined_any(guards)
     rest = graph.any_(n for n in map(undefined, needed) if graph.not_(n) not in guarded)
     without = graph.or_(unknown, rest)

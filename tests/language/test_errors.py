@@ -19,16 +19,20 @@ from highwater.model.language import (
     State,
     Struct,
     action,
+    all_of,
     greatest,
+    implies,
     invariant,
     require,
     size,
+    when,
     where,
 )
+from highwater.model.language.graph import inputs_of
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.types import Int
-from tests.language.wrong import Base, Colour, Shape, refused
+from tests.language.wrong import Base, Colour, Shape, at_its_place, refused
 from tests.zoo import stepping
 
 Body = Callable[[Any, Any], object]
@@ -191,21 +195,71 @@ def test_a_mistake_in_a_statement_names_its_place(body: Body, message: str) -> N
 
 
 @cases(
-    (lambda m, s: s.log[-1], r"write \.last"),
-    (lambda m, s: s.log[m.node.lift(0) - 1], r"write \.last"),
-    (lambda m, s: s.log[s.n - 9], r"-9\.\.-6"),
+    (lambda m, s: require("", s.log[-1] == 1), r"write \.last"),
+    (lambda m, s: require("", s.log[m.node.lift(0) - 1] == 1), r"a loop, guard what uses the element: `if"),
+    (lambda m, s: require("", s.log[s.n - 9] == 1), r"-9\.\.-6"),
     (lambda m, s: s.log[1:], r"write \.truncate"),
     (lambda m, s: s.log.at(-1), "no position"),
     (lambda m, s: s.row[-1], r"-1 is not a value of Index\(node, 3\)"),
-    (lambda m, s: s.row[m.node.lift(0) - 1], "-1 is no index"),
-    (lambda m, s: s.row[s.n + 3], r"3\.\.6 is no index"),
+    (lambda m, s: require("", s.row[m.node.lift(0) - 1] == 1), "-1 is no index"),
+    (lambda m, s: require("", s.row[s.n + 3] == 1), r"3\.\.6 is no index"),
     (lambda m, s: s.row[1:], "expected Index"),
-    (lambda m, s: s.row.set(m.node.lift(2) + 1, 0), "3 is no index"),
+    (lambda m, s: setattr(s.next, "row", s.row.set(m.node.lift(2) + 1, 0)), "3 is no index"),
+    (lambda m, s: setattr(s.next, "g", s.f & s.logs[m.node.lift(0) - 1].entries.has(1)), "-1 is no index"),
     (lambda m, s: s.next.row[m.node.lift(2) + 1], "3 is no index"),
     (lambda m, s: s.next.log[3], "3 is no index"),
 )
 def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message: str) -> None:
     refused(body, message)
+
+
+def under_or(m: Any, s: State, i: Any) -> None:
+    require("", (i == 0) | (s.log[i - 1] == 2))
+
+
+def under_when(m: Any, s: State, i: Any) -> None:
+    with when(s.f & (i > 0)):
+        require("", s.log[i - 1] == 2)
+        s.next.row[i - 1] = 1
+
+
+def under_where(m: Any, s: State, i: Any) -> None:
+    s.next.row = where(i == 0, s.row, s.row.set(i - 1, s.log[i - 1]))
+
+
+def under_implies(m: Any, s: State, i: Any) -> None:
+    require("", implies(i > 0, implies(s.row[i - 1] == 2, s.f)))
+
+
+def before_require(m: Any, s: State, i: Any) -> None:
+    require("", s.log[i - 1] == 2)
+    require("positive", i > 0)
+
+
+@pytest.mark.parametrize("body", [under_or, under_when, under_where, under_implies, before_require])
+def test_a_guard_allows_a_constant_index_that_is_outside(body: Callable[..., None]) -> None:
+    """As for an index of the state: Raft's prevLogIndex - 1, where prevLogIndex is a field of a message."""
+    model = Model(type("Guarded", (Base,), {"step": action(i="node")(body)})())
+    assert [i.parameters["i"] for i in model.instances] == [0, 1, 2][body is before_require :]
+    for instance in model.instances:
+        written = [w.node for w in instance.writes.values()]
+        assert all(number >= 0 for number in inputs_of([instance.enabled, instance.leads_on, *written]))
+
+
+def test_a_premise_on_an_element_that_does_not_exist_is_not_counted() -> None:
+    @invariant("test")
+    def ascends(m: Any, s: State) -> Any:
+        return all_of((i == 0) | implies(s.row[i - 1] == 2, s.row[i] == 3) for i in m.node)
+
+    @invariant("test")
+    def unguarded(m: Any, s: State) -> Any:
+        return all_of(s.row[i - 1] <= s.row[i] for i in m.node)
+
+    (found,) = Model(Base(), [ascends]).properties
+    assert len(inputs_of([found.premise])) == 2
+    with pytest.raises(LanguageError, match="-1 is no index") as error:
+        Model(Base(), [unguarded])
+    at_its_place(error.value, unguarded.function)
 
 
 def after(body: Body, **fields: Any) -> dict[str, Any]:
