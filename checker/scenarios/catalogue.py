@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import TypeVar
 
 from highwater import model
@@ -24,7 +26,7 @@ from highwater.checker.scenarios import user_code
 from highwater.checker.scenarios.user_code import AsItIs, beside
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
-from highwater.model.language.declarations import check_names
+from highwater.model.language.declarations import check_names, refuse_useless
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.procedures import taking
@@ -221,7 +223,8 @@ def blaming(file: Path | None) -> Iterator[None]:
         if not places or file is None:
             raise
         place = f"{shortened_file(places[-1].filename, file)}:{places[-1].lineno}"
-        raise InputError(f"{place}: {type(wrong).__name__}: {wrong}") from wrong
+        said = str(wrong).replace("Type.__init__", "").replace(".__init__", "")
+        raise InputError(f"{place}: {type(wrong).__name__}: {said}") from wrong
 
 
 def _is_beside(name: str, file: Path) -> bool:
@@ -257,6 +260,8 @@ def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
     kind = definition.protocol
     if kind.__module__.startswith(_OURS):
         return
+    if definition.file is not None:
+        _refuse_useless(definition)
     ours = [b for b in kind.__mro__ if issubclass(b, Protocol) and b.__module__.startswith(_OURS)]
     left = {n for n, rule in kind.rules.items() if not any(base.rules.get(n) is rule for base in ours)}
     listed = (*definition.invariants, *definition.step_properties, *definition.liveness, *definition.helpers)
@@ -271,6 +276,29 @@ def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
             f'write self.on("{name}") or rule="{name}" where it matters, or remove it from `rules`',
             kind.rules[name].place or place_of(kind),
         )
+
+
+def _refuse_useless(definition: Definition) -> None:
+    """Raises LanguageError for code of the user's file without effect, such as an action that is not decorated."""
+    kind = definition.protocol
+    listed = (*definition.invariants, *definition.step_properties, *definition.liveness, *definition.helpers)
+    stated = {*(getattr(p, "mapping", p.function) for p in (*kind.actions(), *listed, *definition.reachable))}
+    for function in stated:
+        if function.__module__ == kind.__module__:
+            refuse_useless(function)
+    states = {action.function.__code__.co_varnames[1] for action in kind.actions()}
+    text = "".join(file.read_text(encoding="utf-8", errors="replace") for file in _files(definition))
+    for name, value in {**vars(sys.modules[kind.__module__]), **vars(kind)}.items():
+        function = getattr(value, "mapping", getattr(value, "function", value))
+        own = isinstance(function, FunctionType) and function.__module__ == kind.__module__
+        if not own or function in stated or name.startswith("_") or hasattr(kind.__base__, name):
+            continue
+        of_state = function is not value or not states.isdisjoint(function.__code__.co_varnames[1:2])
+        if of_state and len(re.findall(rf"\b{name}\b", text)) == 1:
+            raise LanguageError(
+                f"nothing uses {name!r}: mark it by @action(…), list it as a property, or call it _{name}",
+                place_of(function),
+            )
 
 
 def _files(definition: Definition) -> Iterator[Path]:

@@ -110,6 +110,7 @@ class Set(Type):
     """The type of sets of index values or enumeration members. Plain values are lists in index order."""
 
     index: Index | Enum
+    _written = ": write a list, or x.with_(y)"
 
     def __post_init__(self) -> None:
         is_index(self.index, "Set")
@@ -207,6 +208,7 @@ class Array(Type):
 
     index: Index | Enum
     element: Type
+    _written = ": write a list, or T.fill(x) with its type T"
 
     def __post_init__(self) -> None:
         is_index(self.index, "Array")
@@ -399,6 +401,7 @@ class Seq(Type):
 
     element: Type
     maximum: int
+    _written = ": write a list, or x.append(y)"
     bound: str | None = None
     ascends: bool = field(default=False, compare=False)
 

@@ -225,6 +225,54 @@ def refuse_identity(function: Callable[..., object]) -> None:
                 )
 
 
+def refuse_useless(function: Callable[..., object]) -> None:
+    """Raises LanguageError for code of an action or a property that has no effect, or an effect outside of the state.
+
+    The check reads the source of this function only.
+    """
+    function = inspect.unwrap(function)
+    code, (tree, above) = function.__code__, _source(function.__code__)
+    protocol, *own = code.co_varnames[: code.co_argcount]
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    unread = {node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Load)}
+    shared = {name for name, value in function.__globals__.items() if isinstance(value, (list, dict, set))}
+    for node in ast.walk(tree) if code.co_name != "<lambda>" else ():
+        wrong = ""
+        match node:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) if name in shared:
+                wrong = _OUTSIDE
+            case (
+                ast.Assign([ast.Attribute(ast.Name(name)) | ast.Subscript(ast.Name(name))])
+                | ast.AugAssign(ast.Attribute(ast.Name(name)) | ast.Subscript(ast.Name(name)))
+                | ast.Global([name])
+            ) if name in {protocol, *shared} or isinstance(node, ast.Global):
+                wrong = _OUTSIDE
+            case ast.Expr(value) if _is_value(value, own):
+                wrong = 'has no effect: write s.next.… = …, require("…", …) or return'
+            case ast.Assign([ast.Name(name)], value) if name in unread and _is_value(value, own):
+                wrong = f"has no effect, because nothing reads {name}: write s.next.… = …"
+            case ast.For(body=body) if any(isinstance(each, ast.Return) for each in body):
+                wrong = "returns at its first value: write all_of(… for …), or yield"
+            case ast.UnaryOp(ast.Invert(), ast.Call(ast.Attribute(_, "on"))):
+                wrong = "is always true: write `not`"
+        if wrong:
+            line = above + getattr(node, "lineno", 0)
+            raise LanguageError(
+                f"{ast.unparse(node).splitlines()[0]!r} {wrong}", f"{code.co_filename}:{line}"
+            )
+
+
+_OUTSIDE = "changes an object while tracing, not in a step: add a field to the state, and write s.next.… = …"
+
+
+def _is_value(node: ast.expr, parameters: Collection[str]) -> bool:
+    """True if evaluating an expression has no effect: an operation, or a read of the state."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"where", "cases", "implies", "all_of", "any_of", "enabled"}
+    is_read = _is_read_of(node, parameters) and ".next." not in ast.unparse(node)
+    return is_read or isinstance(node, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp))
+
+
 def _asks(code: CodeType) -> bool:
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return not _IDENTITY.isdisjoint(code.co_code[::2]) or any(map(_asks, inner))

@@ -224,9 +224,11 @@ class Messages(Struct):
 def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
     count = count_of(message)
     if count > MOST:
+        sizes = " × ".join(f"{name} {count_of(type_):,}" for name, type_ in message.fields.items())
         raise fail(
-            f"there are {count:,} different messages {message.name!r}, and {MOST:,} are the most: "
-            "leave fields out that can be read elsewhere, or make their types smaller"
+            f"there are {count:,} different messages {message.name!r}, and {MOST:,} are the most ({sizes}): make a "
+            "type smaller, leave out a field that the receiver can read elsewhere, or keep one message per pair: "
+            "Array(node, Array(node, Option(Struct(…))))"
         )
     if duplicates:
         return MessageKind(Index(message.name, count), IntType(0, duplicates, bound), message, True)
@@ -242,6 +244,12 @@ class SentMessages(StructValue):
 
     __slots__ = ()
     type: Messages
+
+    def __getattr__(self, name: str) -> Any:
+        """The messages of one kind. Raises LanguageError for a writing method, such as ``send``."""
+        if name in ("send", "receive", "discard"):
+            raise fail(f"the state before a step never changes: write s.next.….{name}(…)")
+        return super().__getattr__(name)
 
     def has(self, message: object, /, **fields: object) -> Truth:
         """True if a message of this kind with these field values is in flight."""

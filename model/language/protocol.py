@@ -187,6 +187,10 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
             raise LanguageError(
                 f"action {name} gives {parameter!r} a domain, and its method has no such parameter", where
             )
+    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        if isinstance(default, (list, dict, set)):
+            wrong = f"a default of action {name} is one object for all steps: put what changes into the state"
+            raise LanguageError(wrong, where)
     optional = {*given[len(given) - len(function.__defaults__ or ()) :], *(function.__kwdefaults__ or ())}
     for parameter in given:
         if parameter not in domains and parameter not in optional:
@@ -311,7 +315,7 @@ def _refuse_misspelled(protocol: type[Protocol]) -> None:
             continue
         import difflib
 
-        nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.8)
+        nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
         if nearest and getattr(protocol, nearest[0]) is getattr(Protocol, nearest[0]):
             raise LanguageError(
                 f"nothing reads the attribute {name!r} of {protocol.__name__}; did you mean {nearest[0]!r}?",
@@ -338,7 +342,8 @@ class Parameters(SimpleNamespace):
         """Raises NoSuchAttribute: there is no parameter of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
+        known = _list(vars(self)) + meant(name, vars(self))
+        raise NoSuchAttribute(f"there is no parameter {name!r}; there are {known}", place())
 
 
 class Protocol:
@@ -405,6 +410,16 @@ class Protocol:
             for name, value in cls._of_modules.items():
                 setattr(cls, name, value)
 
+    def __getattr__(self, name: str) -> Any:
+        """Raises NoSuchAttribute: ``define`` sets no attribute of this name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        is_field = name in getattr(vars(self).get("state"), "fields", ())
+        hint = f"; the field of the state is s.{name}, of the parameter s" * is_field or meant(
+            name, dir(self)
+        )
+        raise NoSuchAttribute(f"{type(self).__name__} has no attribute {name!r}{hint}", place())
+
     @classmethod
     def check(cls) -> None:
         """Raises LanguageError if a declaration of the class is invalid.
@@ -419,18 +434,30 @@ class Protocol:
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
                 raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
+        for method, given in (("define", ("self",)), ("initial", ("self",)), ("initially", ("self", "s"))):
+            takes(getattr(cls, method), f"{method}()", *given)
+        if "__init__" in vars(cls):
+            wrong = (
+                "a protocol has no __init__: write types in define(), and first values of fields in initial()"
+            )
+            raise LanguageError(wrong, place_of(cls.__init__))
         for attribute, kind in _MAPPINGS.items():
             given = getattr(cls, attribute)
             if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
                 raise fail(
-                    f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
+                    f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}: "
+                    f'write {{"name": {kind.__name__}(…)}}'
                 )
         for attribute, mark in _MARKS.items():
             given = getattr(cls, attribute)
-            if not isinstance(given, (tuple, list)) or not all(
-                isinstance(i, _DECLARED[attribute]) for i in given
-            ):
-                raise fail(f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not {given!r}")
+            each = given if isinstance(given, (tuple, list)) else (given,)
+            left = [i for i in each if each is not given or not isinstance(i, _DECLARED[attribute])]
+            if left:
+                name = getattr(left[0], "name", getattr(left[0], "__name__", repr(left[0])))
+                raise fail(
+                    f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not {name}: "
+                    f"write the mark above it, and {attribute} = ({name},)"
+                )
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():
@@ -454,7 +481,7 @@ class Protocol:
                 where = "reachable goals" if getattr(value, "goal", False) else where
                 raise LanguageError(
                     f"{name} is not among the {where} (or helpers) of {cls.__name__}, so it would not be checked",
-                    place_of(value.function),
+                    place_of(getattr(value, "mapping", value.function)),
                 )
             if isinstance(value, Action) and hasattr(Protocol, name):
                 raise LanguageError(
@@ -471,6 +498,10 @@ class Protocol:
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
+            if profile.meaning in self.rules:
+                raise LanguageError(
+                    f'profile {name}: a text comes first: write Profile.of("…", "{profile.meaning}")', where
+                )
             for rule in sorted(profile.rules - set(self.rules)):
                 raise LanguageError(f"profile {name}: {no_rule(self, rule)}", where)
         state: object = self.define()

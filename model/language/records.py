@@ -203,6 +203,8 @@ class Struct(Type):
     ``fields`` has the types of the present fields, ``absent`` the types of the fields that ``Only`` leaves out.
     """
 
+    _written = ": write dict(field=value, …)"
+
     def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
         self.name = type_name
         self.fields: dict[str, Type] = {}
@@ -220,8 +222,7 @@ class Struct(Type):
         start = 0
         for name, given in fields.items():
             type_ = given.type if isinstance(given, Only) else given
-            if not isinstance(type_, Type):
-                raise fail(f"field {name!r} of {type_name} needs a type, not {type_!r}")
+            is_type(type_, f"field {name!r} of {type_name}")
             if isinstance(given, Only) and not given.when:
                 self.absent[name] = type_
                 continue
@@ -287,7 +288,7 @@ class Struct(Type):
                 for verb, names in (("needs", missing), ("has no", unknown))
                 if names
             )
-            raise fail(f"{self.name} {what}")
+            raise fail(f"{self.name} {what}{self._written}")
         for name, type_ in self.absent.items():
             if name in fields:
                 type_.scalars(fields[name])

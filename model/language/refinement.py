@@ -128,10 +128,10 @@ class Implementation:
             )
         try:
             found = list(self.model.protocol.state(**fields).nodes)
-            graph.refuse_missing(found)
-            return found
         except LanguageError as wrong:
             raise LanguageError(f"{name}: {wrong.message}", self.place) from None
+        graph.refuse_missing(found)
+        return found
 
     def holds(self, before: State, after: State) -> Truth:
         """The condition that a step maps to an abstract step or to no change, and stays inside the abstract types."""

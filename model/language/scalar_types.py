@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from highwater.model.language import graph
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
@@ -39,6 +39,10 @@ class BoolType(Type):
 
     def zero(self) -> Truth:  # noqa: D102
         return self.wrap([graph.FALSE])
+
+    def __call__(self) -> NoReturn:
+        """Raises LanguageError: ``Bool`` is a type already."""
+        raise fail("Bool is a type already: write it without ()")
 
     def constants(self) -> Iterator[Truth]:  # noqa: D102
         return (self.wrap([v]) for v in (graph.FALSE, graph.TRUE))
@@ -124,6 +128,7 @@ class Index(NumberType):
 
     name: str
     size: int
+    _written = ": for the number of another index's value write x + 0"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.size, int) or isinstance(self.size, bool):
@@ -189,6 +194,10 @@ class Enum(NumberType):
         for member in names:
             if not isinstance(member, str):
                 raise fail(f"the members of Enum {name} are names, not {member!r}")
+            if not member.isidentifier():
+                raise fail(
+                    f"{member!r} is no name for a member of Enum {name}: separate names by blanks only"
+                )
             if member in taken or member.startswith("_"):
                 raise fail(
                     f"{member!r} cannot be a member of Enum {name}: every Enum has an attribute of this name"
@@ -207,6 +216,12 @@ class Enum(NumberType):
     def high(self) -> int:  # type: ignore[override]
         """The number of the last member."""
         return len(self.members) - 1
+
+    @property
+    def _written(self) -> str:  # type: ignore[override]
+        """How to write a member, or convert another value to one."""
+        members = " or ".join(map(repr, self.members[:3]))
+        return f": write a member such as {members}, or cases((condition, member), …, otherwise=member)"
 
     @property
     def size(self) -> int:
@@ -244,7 +259,10 @@ class Enum(NumberType):
 def is_index(given: object, what: str) -> None:
     """Raises LanguageError if ``given`` is no Index or Enum; ``what`` names the enclosing type in the message."""
     if not isinstance(given, (Index, Enum)):
-        raise fail(f"{what} needs an Index or an Enum, not {given!r}")
+        shown = given if isinstance(given, Type) else repr(given)
+        raise fail(
+            f'{what} needs an Index or an Enum, not {shown}: write Index("name", 3), or Messages for structs'
+        )
 
 
 Bool = BoolType()

@@ -27,6 +27,9 @@ class Type:
     is_counted = False
     """True if the values support arithmetic and ``<``: numbers and index values, but not members of an enumeration."""
 
+    _written: ClassVar[str] = ""
+    """How to write a value of the type, to append to an error message; "" if there is no hint."""
+
     next_class: ClassVar[type[Any] | None] = None
     """The subclass of ``state.Next`` for places of this type in ``s.next``; None: ``state.Next`` itself."""
 
@@ -104,13 +107,13 @@ class Type:
 
     def _wrong(self, plain: object) -> Exception:
         shown = plain.describe() if isinstance(plain, Value) else repr(plain)
-        return fail(f"expected {self}, not {shown}")
+        return fail(f"expected {self}, not {shown}{self._written}")
 
 
 def is_type(given: object, what: str) -> None:
     """Raises LanguageError if ``given`` is not a type; ``what`` names the enclosing type in the message."""
     if not isinstance(given, Type):
-        raise fail(f"{what} needs a type, not {given!r}")
+        raise fail(f"{what} needs a type, not {given!r}: write Bool, Int(low, high), an Index, …")
 
 
 class Value:
@@ -170,12 +173,13 @@ class Value:
     def __iter__(self) -> Iterator[Any]:
         """Raises LanguageError: a loop must iterate over the index type, not over a symbolic value."""
         raise fail(
-            f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
+            f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership, "
+            "or over range(n) and s.msgs.all(…)"
         )
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Raises LanguageError: a condition stands where a function is needed, such as in ``first(index, s.f)``."""
-        raise fail(f"a {self.describe()} is no function: write lambda i: …")
+        raise fail(f"a {self.describe()} is no function: write lambda i: …, or no (…) after it")
 
     def __contains__(self, item: object) -> bool:
         """Raises LanguageError: Python converts the result of ``in`` to a plain bool."""
@@ -224,7 +228,7 @@ class Value:
 
     def describe(self) -> str:
         """The kind of value in words, for error messages."""
-        return f"symbolic {self.type}" if self.type else "symbolic value"
+        return f"symbolic {self.type}" if self.type else "symbolic number"
 
 
 _put_type, _put_nodes = Value.__dict__["type"].__set__, Value.__dict__["nodes"].__set__
@@ -275,6 +279,8 @@ def _refuse() -> None:
         hint = meant(name, known) or (f"; it has {', '.join(known)}" if known else "")
         if is_option(self):
             hint = "; under .is_some take its .value first"
+        if name in ("size", "length", "count"):
+            hint = "; write size(x)"
         raise NoSuchAttribute(f"a {self.describe()} has no {name!r}{hint}", place())
 
     def element(self: Value, index: object) -> Any:
@@ -415,7 +421,8 @@ class Number(Value):
     def _instead(self, symbol: str, other: object) -> str:
         if symbol in "&|^~":
             return _PRECEDENCE
-        return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
+        quotient = ": write // for the quotient rounded down, and % for the rest"
+        return {"/": quotient, "divmod()": quotient, "**": ": write a product, x * x"}.get(symbol, "")
 
     def __lt__(self, other: Number | int) -> Truth:
         return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
@@ -436,7 +443,8 @@ class Number(Value):
         if self.node.is_const:
             return self.node.value
         raise fail(
-            f"a {self.describe()} is not known while tracing; compare it, or index an Array or Seq with it"
+            f"a {self.describe()} is not known while tracing; compare it, index an Array or Seq with it, or loop over "
+            "all its values i and write where(x == i, …)"
         )
 
     __int__ = __index__
@@ -453,7 +461,8 @@ def as_bool(value: object) -> Truth:
         return value
     if isinstance(value, bool):
         return Truth(None, (graph.truth(value),))
-    raise fail(f"expected a bool, not {value!r}")
+    written = ": call it, (…)" if callable(value) else ": write True or False, or a comparison"
+    raise fail(f"expected a bool, not {value!r}{written}")
 
 
 def _operand(symbol: str, value: object) -> Truth:
@@ -478,14 +487,14 @@ def lift_like(like: Value, other: object) -> Value:
             return other
         if isinstance(like, Number) and isinstance(other, Number):
             if like.type is not other.type and not of_one_kind(like.type, other.type):
-                raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+                raise _apart(like, other)
             return other
         if like._is_option and like.type is not None:
             return like.type.lift(other)
         if is_option(other):
             raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
         if type(like) is not type(other) or (not isinstance(like, Truth) and like.type != other.type):
-            raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+            raise _apart(like, other)
         return other
     if like.type is not None:
         if (
@@ -501,6 +510,11 @@ def lift_like(like: Value, other: object) -> Value:
     if isinstance(other, int) and not isinstance(other, bool):
         return Number(None, (graph.const(other, INT),))
     raise fail(f"expected a number, not {other!r}")
+
+
+def _apart(like: Value, other: Value) -> LanguageError:
+    written = like.type._written if like.type else ""
+    return fail(f"a {like.describe()} and a {other.describe()} do not go together{written}")
 
 
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
@@ -569,7 +583,12 @@ def _plain(value: object) -> Value:
         return as_bool(value)
     if isinstance(value, int):
         return Number(None, (graph.const(value, INT),))
-    raise fail(f"there must be a symbolic value to know the type by, not only {value!r}")
+    written = (
+        f"T.{value} for a member of the Enum T"
+        if isinstance(value, str)
+        else f"T.lift({value!r}) with its type T"
+    )
+    raise fail(f"{value!r} does not show its type: write {written}")
 
 
 def choose(index: Node, items: list[Any], element: Type) -> Any:
@@ -605,6 +624,8 @@ def _joined(
     If the conditions are a list, each mutant drops one condition. Otherwise each mutant joins the conditions by a
     function in ``wrong``.
     """
+    if isinstance(items, Value):
+        raise fail(f"{word.replace(' ', '_')}() takes a list: write [a, b], or … for i in index")
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)
     if mutation.active is not None:

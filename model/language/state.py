@@ -87,7 +87,8 @@ class Next:
         if name.startswith("__"):
             raise AttributeError(name)
         if not isinstance(self._type, Struct):
-            raise NoSuchAttribute(f"{self._type} has no field {name!r} to write; {READ}", place())
+            wrong = f"{self._type} has no field {name!r} to write: write s.next.… = s.….{name}(…); {READ}"
+            raise NoSuchAttribute(wrong, place())
         if name in self._type.absent:
             return AbsentField(self._type.absent[name])
         scalars, field = self._type.field(name)

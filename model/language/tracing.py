@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from highwater.model.language import graph, mutation, values
 from highwater.model.language.declarations import LIMIT, Named, check_domain, refuse_exits, too_many
-from highwater.model.language.errors import LanguageError, fail, place, place_of
+from highwater.model.language.errors import LanguageError, fail, meant, place, place_of
 from highwater.model.language.graph import (
     Node,
     conjuncts,
@@ -165,13 +165,15 @@ def current(word: str) -> Trace:
     return trace
 
 
-def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
+def require(name: str, condition: values.Truth | bool | None = None, *, rule: str | None = None) -> None:
     """State a guard of the current action: a step is enabled only if the condition holds.
 
     Reports of refused steps show ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
     ``rule`` the guard exists only if the rule is on; raises LanguageError if the protocol has no such rule. If the
     condition is constant false, tracing ends, because the action is never enabled with these parameters.
     """
+    if not isinstance(name, str):
+        raise fail(f'require() takes a name first, a text: write require("…", condition), not {name!r}')
     trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
         return
@@ -214,7 +216,7 @@ def _answer(on: Callable[[str], bool] | None, rule: str, without: str) -> bool:
     try:
         return on(rule)
     except LanguageError as wrong:
-        raise fail(str(wrong)) from None
+        raise fail(wrong.message) from None
 
 
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
@@ -477,7 +479,8 @@ def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> li
     called = f"{stated.name} of {type(protocol).__name__}: parameter {parameter!r}"
     domain = getattr(protocol, attribute, None)
     if domain is None:
-        raise LanguageError(f"{called} ranges over {attribute!r}, which define() does not set", where)
+        hint = meant(attribute, vars(protocol)) or f": write self.{stated.name}s = …, and its name"
+        raise LanguageError(f"{called} ranges over {attribute!r}, which define() does not set{hint}", where)
     try:
         found = [_parameter(v) for v in check_domain(domain, f"{attribute!r} cannot be")]
     except LanguageError as wrong:
