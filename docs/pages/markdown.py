@@ -23,9 +23,15 @@ FOLDER = Path(__file__).parent
 DOCS = FOLDER.parent
 
 
+NOTE = (
+    "> A template: `make docs` fills in its blocks `{{ … }}` and adds the page to the site ([how](../README.md)).\n\n"
+)
+"""The second paragraph of a template, for readers of a checkout. The site leaves it out."""
+
+
 def template(name: str) -> str:
-    """The template of a page."""
-    return (FOLDER / name).read_text(encoding="utf-8")
+    """The template of a page, with links as from the folder ``docs``."""
+    return (FOLDER / name).read_text(encoding="utf-8").replace(NOTE, "").replace("](../", "](")
 
 
 _MARK = re.compile(r"\{\{ ([^{}\n]+) \}\}")

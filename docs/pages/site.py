@@ -1,7 +1,7 @@
 """The site: hand-written and generated pages, gathered in build/docs and built by MkDocs into build/site.
 
-A generated page is a template of this folder with its blocks filled in. Links to files that are not on the site become
-plain text, and every rule number becomes a link to the rulebook.
+A generated page is a template of this folder with its blocks filled in; in a checkout, links to the page lead to the
+template. Links to files that are not on the site become plain text, and every rule number becomes a link to the rulebook.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
         if not file or re.match(r"\w+:", target):
             return f"{image}[{said}]({target})"
         path = os.path.relpath(os.path.normpath(page.parent / file), ROOT)
-        new = ELSEWHERE.get(path, path.removeprefix("docs/"))
+        new = ELSEWHERE.get(path, path.removeprefix("docs/").removeprefix("pages/"))
         if path in ELSEWHERE or (path.startswith("docs/") and new in there):
             beside = os.path.relpath(new, PurePosixPath(place).parent)
             return f"{image}[{said}]({beside}{'#' * bool(anchor)}{anchor})"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click import Context
 
+from docs.pages.markdown import NOTE, template
 from docs.pages.site import GENERATED
 from highwater.checker.cli import cli
 from highwater.model.rulebook import RULEBOOK
@@ -28,9 +29,10 @@ def test_every_page_is_reached_from_the_first_one() -> None:
 
 PAGES = [
     *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md")),
-    *(page for page in sorted(DOCS.rglob("*.md")) if DOCS / "pages" not in page.parents),
+    *sorted((DOCS.parent / ".github").rglob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
 ]
-"""The hand-written pages."""
+"""The pages of a checkout: hand-written pages, and templates of generated ones."""
 
 
 @cache
@@ -47,15 +49,13 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path, text: str) -> list[str]:
-    """The links of a page's text without an existing file or anchor."""
+    """The links of a page's text without a file or an anchor in a checkout. The site adds the anchors of templates."""
     text = re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
     wrong = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         file, _, anchor = link.partition("#")
         there = page.parent / file if file else page
-        if there.resolve().parent == DOCS and there.name in GENERATED:
-            continue
-        is_page = there.suffix == ".md" and there.exists()
+        is_page = there.suffix == ".md" and there.exists() and there.resolve().parent != DOCS / "pages"
         if not link.startswith(("https://", "http://")) and (
             not there.exists() or (anchor and is_page and anchor not in anchors(there.resolve()))
         ):
@@ -66,6 +66,13 @@ def broken(page: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_template_says_what_it_is(name: str) -> None:
+    text = (DOCS / "pages" / name).read_text(encoding="utf-8")
+    assert text.split("\n\n")[1] + "\n\n" == NOTE
+    assert NOTE not in template(name)
 
 
 def test_rules_of_the_glossary_are_in_the_rulebook() -> None:
