@@ -24,7 +24,8 @@ DOCS = FOLDER.parent
 
 
 NOTE = (
-    "> A template: `make docs` fills in its blocks `{{ … }}` and adds the page to the site ([how](../README.md)).\n\n"
+    "> A template: `make docs` fills in its blocks `{{ … }}` and adds the page to the site "
+    "([how](../README.md)).\n\n"
 )
 """The second paragraph of a template, for readers of a checkout. The site leaves it out."""
 

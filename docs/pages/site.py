@@ -1,7 +1,8 @@
 """The site: hand-written and generated pages, gathered in build/docs and built by MkDocs into build/site.
 
 A generated page is a template of this folder with its blocks filled in; in a checkout, links to the page lead to the
-template. Links to files that are not on the site become plain text, and every rule number becomes a link to the rulebook.
+template. Links to files that are not on the site become plain text, and every rule number becomes a link to the
+rulebook.
 """
 
 from __future__ import annotations

@@ -231,7 +231,10 @@ def refuse_useless(function: Callable[..., object]) -> None:
     The check reads the source of this function only.
     """
     function = inspect.unwrap(function)
-    code, (tree, above) = function.__code__, _source(function.__code__)
+    code, (tree, above) = (
+        function.__code__,
+        _source.__wrapped__(function.__code__),
+    )  # equal code can be of another file
     protocol, *own = code.co_varnames[: code.co_argcount]
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     unread = {node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Load)}
@@ -268,7 +271,7 @@ _OUTSIDE = "changes an object while tracing, not in a step: add a field to the s
 def _is_value(node: ast.expr, parameters: Collection[str]) -> bool:
     """True if evaluating an expression has no effect: an operation, or a read of the state."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return node.func.id in {"where", "cases", "implies", "all_of", "any_of", "enabled"}
+        return f" {node.func.id} " in " where cases implies all_of any_of enabled "
     is_read = _is_read_of(node, parameters) and ".next." not in ast.unparse(node)
     return is_read or isinstance(node, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp))
 

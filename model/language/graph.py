@@ -392,21 +392,9 @@ _missing: list[Exception] = []
 
 
 def missing(scalar: Leaf, wrong: Exception) -> Node:
-    """A scalar of an element that exists in no state: ``refuse_missing`` raises ``wrong`` if it is used."""
+    """A scalar of an element that exists in no state. ``undefined`` raises ``wrong`` for an expression that uses it."""
     _missing.append(wrong)
     return leaf(-len(_missing), scalar.sort, scalar.low, scalar.high)
-
-
-def missing_in(roots: Iterable[Node]) -> Exception | None:
-    """The error of an element that exists in no state (``missing``) and that an expression depends on; None: none."""
-    numbers = inputs_of(root for root in roots if root.divides)
-    return next((_missing[-number - 1] for number in numbers if number < 0), None)
-
-
-def refuse_missing(roots: Iterable[Node]) -> None:
-    """Raises the error of ``missing_in``."""
-    if wrong := missing_in(roots):
-        raise wrong
 
 
 # --- the table of operations --------------------------------------------------------------------
@@ -540,7 +528,7 @@ def undefined(root: Node) -> Node:
     """The condition that the value of an expression depends on a division by zero.
 
     The condition itself is always defined. If one operand of ``and`` or ``or`` is defined and decides the value, the
-    expression is defined.
+    expression is defined. Raises the error of an element that exists in no state (``missing``).
     """
     if not root.divides:
         return FALSE
@@ -565,6 +553,8 @@ def place_in(roots: Iterable[Node]) -> str | None:
 
 
 def _of(node: Node) -> Node:
+    if node.op == "input" and node.divides:
+        raise _missing[-node.value - 1]
     parts = [_known[a.id] for a in node.args]
     if node.op == "select":
         condition, yes, no = parts

@@ -187,10 +187,6 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
             raise LanguageError(
                 f"action {name} gives {parameter!r} a domain, and its method has no such parameter", where
             )
-    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        if isinstance(default, (list, dict, set)):
-            wrong = f"a default of action {name} is one object for all steps: put what changes into the state"
-            raise LanguageError(wrong, where)
     optional = {*given[len(given) - len(function.__defaults__ or ()) :], *(function.__kwdefaults__ or ())}
     for parameter in given:
         if parameter not in domains and parameter not in optional:
@@ -414,10 +410,7 @@ class Protocol:
         """Raises NoSuchAttribute: ``define`` sets no attribute of this name."""
         if name.startswith("_"):
             raise AttributeError(name)
-        is_field = name in getattr(vars(self).get("state"), "fields", ())
-        hint = f"; the field of the state is s.{name}, of the parameter s" * is_field or meant(
-            name, dir(self)
-        )
+        hint = f"; the state's fields are s.…, of the parameter s{meant(name, dir(self), 0.75)}"
         raise NoSuchAttribute(f"{type(self).__name__} has no attribute {name!r}{hint}", place())
 
     @classmethod
@@ -434,8 +427,9 @@ class Protocol:
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
                 raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
-        for method, given in (("define", ("self",)), ("initial", ("self",)), ("initially", ("self", "s"))):
-            takes(getattr(cls, method), f"{method}()", *given)
+        takes(cls.define, "define()", "self")
+        takes(cls.initial, "initial()", "self")
+        takes(cls.initially, "initially()", "self", "s")
         if "__init__" in vars(cls):
             wrong = (
                 "a protocol has no __init__: write types in define(), and first values of fields in initial()"
@@ -451,13 +445,12 @@ class Protocol:
         for attribute, mark in _MARKS.items():
             given = getattr(cls, attribute)
             each = given if isinstance(given, (tuple, list)) else (given,)
-            left = [i for i in each if each is not given or not isinstance(i, _DECLARED[attribute])]
-            if left:
-                name = getattr(left[0], "name", getattr(left[0], "__name__", repr(left[0])))
-                raise fail(
-                    f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not {name}: "
-                    f"write the mark above it, and {attribute} = ({name},)"
-                )
+            for found in each:
+                if each is not given or not isinstance(found, _DECLARED[attribute]):
+                    raise fail(
+                        f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not "
+                        f"{getattr(found, 'name', found)!r}: write the mark above it, and {attribute} = (…,)"
+                    )
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():

@@ -130,7 +130,7 @@ class Implementation:
             found = list(self.model.protocol.state(**fields).nodes)
         except LanguageError as wrong:
             raise LanguageError(f"{name}: {wrong.message}", self.place) from None
-        graph.refuse_missing(found)
+        graph.undefined_any(found)
         return found
 
     def holds(self, before: State, after: State) -> Truth:

@@ -10,7 +10,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -227,8 +227,9 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     """
     premise = values.as_bool(premise)
     trace = _current.get()
-    if trace is not None and not graph.missing_in([premise.node]):
-        trace.premises.append(where_defined(premise.node))
+    if trace is not None:
+        with suppress(LanguageError):  # of an element that does not exist, under a guard
+            trace.premises.append(where_defined(premise.node))
     return ~premise | conclusion
 
 
@@ -239,7 +240,6 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
-    graph.refuse_missing([values.as_bool(result).node])
     return values.Truth(None, (where_defined(values.as_bool(result).node),))
 
 
@@ -264,7 +264,6 @@ def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Chec
     """
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
-    graph.refuse_missing([*guards, *needed])
     unknown = undefined_any(guards)
     rest = graph.any_(n for n in map(undefined, needed) if graph.not_(n) not in guarded)
     without = graph.or_(unknown, rest)

@@ -5,7 +5,9 @@ The model leaves out:
 * changes of the membership, snapshots, unflushed logs, and downgrades of the finalised Fetch version;
 * BeginQuorumEpoch as a message: a member learns of a leader at any time after its election, or never;
 * votes as messages, unless the rule ``votes_travel`` is on (``elections.py``). Without the rule a majority votes in one
-  step, at the moment of the last vote that the election needs. Failed elections then have no steps of their own.
+  step, at the moment of the last vote that the election needs. Failed elections then have no steps of their own;
+* a leader's resignation (EndQuorumEpoch), so no member grants or refuses a pre-vote because of it (KAFKA-20895);
+* a leader's timer for the fetches of a majority: a leader without them keeps leading in its epoch (KAFKA-15489).
 
 A response carries at most one record. A member has one fetch in flight in an epoch: it sends the next fetch after the
 previous response or its loss. An error ends a fetch and has no other effect. A parked fetch ends when its leader no

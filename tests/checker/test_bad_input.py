@@ -68,7 +68,7 @@ BAD_CHANGES = [
         "did you mean 'wraps'?",
     ),
     (WRITE, "s.next.count = 1 if s.count else 0", WRAP_LINE, "truth value"),
-    (WRITE, "s.next.count = self.nothing", WRAP_LINE, "AttributeError"),
+    (WRITE, "s.next.count = self.nothing", WRAP_LINE, "Counter has no attribute 'nothing'"),
     ('"count": 0', '"count": 10', "10", "Int(0..9)"),
     (WRITE, 'require("x", s.count == 1 & s.count == 2)', WRAP_LINE, "put each comparison in parentheses"),
     (WRITE, "s.next.count = self.p.tpo", WRAP_LINE, "there is no parameter 'tpo'; there are size, top"),

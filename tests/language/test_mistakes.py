@@ -1,0 +1,210 @@
+"""Typical mistakes of an author of a protocol: each error is one line with the place and what to write."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.checker.conftest import Command, highwater
+
+__all__ = ["highwater"]
+
+MINE = '''from highwater.language import *
+
+SEEN = []
+
+
+@invariant("example")
+def small(m, s):
+    """The count is small."""
+    return s.n <= m.p.top
+@TOP
+
+
+class Mine(Protocol):
+    parameters = {"nodes": Parameter(3, 1, 5, "nodes"), "top": Parameter(2, 1, 4, "the largest count")}
+    rules = {"careful": Rule("example", "It counts only while it is off.")}
+    invariants = (small,)
+@CLASS
+
+    def define(self):
+        self.node, self.disk = Index("node", self.p.nodes), Index("disk", 2)
+        self.place, self.shape = Enum("Place", "home work"), Enum("Shape", "ROUND LONG")
+        self.msgs = Messages(ask=dict(to=self.node, prev=Int(0, 2)))
+        self.asked = self.msgs.of("ask")
+        pair = Struct("Pair", who=self.node, up=Bool)
+        row = Array(self.node, Int(0, 2))
+@DEFINE
+        return Struct("State", n=Int(0, 4), on=Bool, log=Seq(Int(0, 2), 2, bound="log"), who=Set(self.node), row=row,
+            at=self.place, o=Option(self.node), disk=self.disk, pair=pair, msgs=self.msgs)
+
+    def record(self, s, n):
+        s.next.log = s.log.append(n)
+
+    @action(says="count")
+    def count(self, s):
+        require("it is off", ~s.on, rule="careful")
+        require("it is small", s.n < self.p.top)
+        s.next.n = s.n + 1
+        self.record(s, 1)
+
+    @action(says="node {p} acts on {a[to]}", p="node", a="asked")
+    def act(self, s, p, a):
+        seen = []
+@ACT
+        s.next.on = ~s.on
+'''
+MISTAKES = [
+    # Python's control flow and functions on values of the state
+    ("ACT", "if s.n > 0: s.next.n = 0", "write where(condition, a, b)"),
+    ("ACT", 'require("x", s.n > 0 and s.on)', "combine with &"),
+    ("ACT", 'require("x", not s.on)', "combine with &, |, ~"),
+    ("ACT", 'require("x", 1 in s.who)', "write .has(x)"),
+    ("ACT", 'require("x", s.at in ("home", "work"))', "write where"),
+    ("ACT", 'require("x", len(s.log) > 0)', "write size(x)"),
+    ("ACT", 'require("x", s.log.size > 0)', "write size(x)"),
+    ("ACT", "s.next.n = max(s.row[i] for i in self.node)", "least, greatest"),
+    ("ACT", 'require("x", 0 < s.n < 2)', "combine with &"),
+    ("ACT", 'require("x", s.n > 0 & s.n < 2)', "put each comparison in parentheses"),
+    ("ACT", "for i in s.who: s.next.row[i] = 1", "loop over its index type"),
+    (
+        "ACT",
+        "for i in range(s.n): s.next.row[i] = 1",
+        "loop over all its values i and write where(x == i, …)",
+    ),
+    ("ACT", 'require(f"{s.n}", s.on)', "name guards by what is known"),
+    ("ACT", 'require("x", s.o is None)', "write s.o.is_none"),
+    ("ACT", 'require("x", s.o.is_some())', "no (…) after it"),
+    ("ACT", 'require("x", s.who.has)', "call it, (…)"),
+    ("ACT", 'require("x", all_of(s.on))', "write [a, b], or … for i in index"),
+    ("ACT", "if ~self.on('careful'): s.next.n = 1", "is always true: write `not`"),
+    ("ACT", "s.next.n = s.n / 2", "write //"),
+    ("ACT", "s.next.n = s.n ** 2", "write a product"),
+    # guards and writes
+    ("ACT", "s.n = 1", "write s.next.n"),
+    ("ACT", "s.next.n += 1", "write s.next.… = s.… + …"),
+    ("ACT", "s.next.who.with_(1)", "write s.next.… = s.….with_(…)"),
+    ("ACT", "s.log.append(1)", "has no effect: write s.next.… = …"),
+    ("ACT", "row = s.row.set(1, 1)", "nothing reads row"),
+    ("ACT", "n = s.n + 1", "nothing reads n"),
+    ("ACT", "s.n > 0", 'has no effect: write s.next.… = …, require("…", …)'),
+    ("ACT", "implies(s.on, s.n > 1)", 'require("…", …)'),
+    ("ACT", "require(s.n > 0)", 'write require("…", condition)'),
+    ("ACT", "return s.on", "it writes s.next and returns nothing"),
+    ("ACT", "s.next.n = 1; s.next.n = 2", "a second time; the first time at"),
+    ("ACT", "when(s.on); s.next.n = 1", "write `with when(…):`"),
+    ("ACT", "s.next.n = 5", "is not a value of Int(0..4)"),
+    ("ACT", "s.msgs.send('ask', to=1, prev=0)", "write s.next.….send(…)"),
+    ("ACT", "s.next.msgs.send('ask', to=1)", "has the fields prev"),
+    # state that is no field
+    ("ACT", "self.count = s.n", "add a field to the state"),
+    ("ACT", "SEEN.append(1)", "add a field to the state"),
+    ("ACT", "global SEEN", "add a field to the state"),
+    ("ACT", "SEEN[0:0] = [1]", "add a field to the state"),
+    (
+        "CLASS",
+        "@action()\ndef bad(self, s, seen=[]):\n    seen.append(1)",
+        "has no effect: write s.next.… = …",
+    ),
+    ("CLASS", "def __init__(self, *a):\n    self.x = self.state.n", "write types in define()"),
+    # values of another type
+    ("ACT", "s.next.at = where(s.on, 'home', 'work')", "write T.home for a member of the Enum T"),
+    ("ACT", "s.next.o = where(s.on, None, 1)", "write T.lift(None)"),
+    ("ACT", 'require("x", s.at == self.shape.LONG)', "cases((condition, member)"),
+    ("ACT", "s.next.at = s.n + 0", "not symbolic number: write a member such as 'home' or 'work'"),
+    ("ACT", 'require("x", s.who.has(s.disk))', "write x + 0"),
+    ("ACT", "s.next.disk = s.o.value", "write x + 0"),
+    ("ACT", 'require("x", s.on == 1)', "write True or False"),
+    ("ACT", "s.next.who = 1", "write a list"),
+    ("ACT", "s.next.log = s.log + 1", "or x.append(y)"),
+    ("ACT", "s.next.row = 0", "or T.fill(x)"),
+    ("ACT", "s.next.pair = dict(who=1)", "Pair needs up: write dict"),
+    ("ACT", 'require("x", s.log[a.prev - 1] == 1)', "guard what uses the element: `if m.prev > 0:`"),
+    ("ACT", "s.next.row[p - 1] = 1", "guard what uses the element: `if m.prev > 0:`"),
+    # declarations
+    ("DEFINE", "x = Bool()", "write it without ()"),
+    ("DEFINE", "x = Int(3)", "Int() missing 1 required positional argument: 'high'"),
+    ("DEFINE", "x = Struct('X', n=int)", "write Bool, Int(low, high)"),
+    ("DEFINE", "x = Set(pair)", "or Messages for structs"),
+    ("DEFINE", "x = Enum('E', 'a, b')", "separate names by blanks"),
+    ("DEFINE", "x = self.nodes", "did you mean 'node'?"),
+    ("DEFINE", "x = self.p.node", "did you mean 'nodes'?"),
+    (
+        "DEFINE",
+        "x = Messages(append=dict(to=Index('s', 5), term=Int(0, 9), prev=Int(0, 9), last=Int(0, 9), size=Int(0, 9)))",
+        "50,000 different messages 'append', and 16,384 are the most (to 5 × term 10",
+    ),
+    ("CLASS", "def step(self, s):\n    s.next.n = 1", "nothing uses 'step': mark it by @action(…)"),
+    ("CLASS", "def is_small(self, s):\n    return s.n < 3", "list it as a property"),
+    ("CLASS", "@action(p='nodes')\ndef bad(self, s, p):\n    s.next.n = 1", "did you mean 'node'?"),
+    ("CLASS", "@action\ndef bad(self, s):\n    s.next.n = 1", 'write @action("…")'),
+    ("CLASS", "def initial(self, s):\n    s.next.n = 1", "initial() is a function of (self)"),
+    ("CLASS", "def init(self):\n    return [{'n': 1}]", "did you mean 'initial'?"),
+    ("CLASS", "def initially(self, s):\n    s.n == 0", "it returns a condition"),
+    ("CLASS", "invariants = small", "write the mark above it, and invariants = (…,)"),
+    ("CLASS", "profiles = {'a': Profile.of('careful')}", "write Profile.of"),
+    ("CLASS", "rules = {'careful': 'It waits.'}", 'write {"name": Rule(…)}'),
+    ("CLASS", "rules = {'careful': Rule('x', 'y'), 'never': Rule('x', 'y')}", 'write self.on("never")'),
+    # properties
+    ("TOP", '@invariant("x")\ndef unlisted(m, s):\n    return s.n <= 2', "list it as a property"),
+    ("SMALL", "s.n <= m.p.top", "returned None; it returns a condition"),
+    ("SMALL", "assert s.n <= 2", "write where"),
+    ("SMALL", "for i in m.node:\n    return s.row[i] <= 2", "write all_of(… for …)"),
+    ("SMALL", "return [s.n <= 2]", "it returns a condition"),
+    ("SMALL", "return m.n <= s.p.top", "the state's fields are s.…"),
+    ("SMALL", 'require("x", s.n <= 2)\nreturn s.n <= 2', "it only looks"),
+]
+"""Where the mistake stands, its text, and a part of the error message that says what to write."""
+PLACES = {"ACT": 8, "DEFINE": 8, "CLASS": 4, "TOP": 0, "SMALL": 4}
+"""The indentation of the text."""
+HEADS = {"ACT": 3, "DEFINE": 0, "CLASS": 4, "TOP": 0, "SMALL": 3}
+"""The lines above the text on which the error may stand: the head of the function or of the class."""
+
+
+def written(where: str, text: str) -> tuple[str, range]:
+    """The protocol with this text at a place, and the numbers of the lines on which its error may stand."""
+    mark = "    return s.n <= m.p.top\n" if where == "SMALL" else f"@{where}\n"
+    whole = MINE.replace(mark, textwrap.indent(text, " " * PLACES[where]) + "\n")
+    first = MINE[: MINE.index(mark)].count("\n") + 1
+    lines = range(first - HEADS[where], first + 3 + text.count("\n"))
+    return re.sub(r"^@(?:ACT|DEFINE|CLASS|TOP)\n", "\n", whole, flags=re.M), lines
+
+
+@pytest.mark.parametrize(("where", "text", "remedy"), MISTAKES, ids=[text for _, text, _ in MISTAKES])
+def test_a_mistake_names_its_line_and_what_to_write(
+    highwater: Command, tmp_path: Path, where: str, text: str, remedy: str
+) -> None:
+    file = tmp_path / "mine.py"
+    whole, lines = written(where, text)
+    file.write_text(whole, encoding="utf-8")
+    run = highwater("check", file, "--engine", "interpreter")
+    assert run.status == 2, run
+    assert run.err.count("\n") == 1
+    place = re.search(r"mine\.py:(\d+): ", run.err)
+    assert place is not None, run.err
+    assert remedy in run.err
+    assert int(place[1]) in lines, run.err
+
+
+ACCEPTED = [
+    ("ACT", "self.record(s, 2)"),
+    ("ACT", "seen.append(1); seen[0] = 2"),
+    ("ACT", "_ = one_of('x', [1, 2])"),
+    ("ACT", "with when(a.prev > 0): s.next.row[a.prev - 1] = s.log[a.prev - 1]"),
+    ("CLASS", "def _later(self, s):\n    s.next.n = 1"),
+    ("SMALL", "for i in m.node:\n    yield s.row[i] <= 2"),
+    ("SMALL", "for i in m.node:\n    if i == 1:\n        return s.row[i] <= 2"),
+]
+
+
+@pytest.mark.parametrize(("where", "text"), ACCEPTED, ids=[text for _, text in ACCEPTED])
+def test_what_looks_like_a_mistake_is_accepted(
+    highwater: Command, tmp_path: Path, where: str, text: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(written(where, text)[0], encoding="utf-8")
+    run = highwater("check", file, "--engine", "interpreter", "--limit-states", "50")
+    assert run.status in (0, 3), run
