@@ -231,10 +231,8 @@ def refuse_useless(function: Callable[..., object]) -> None:
     The check reads the source of this function only.
     """
     function = inspect.unwrap(function)
-    code, (tree, above) = (
-        function.__code__,
-        _source.__wrapped__(function.__code__),
-    )  # equal code can be of another file
+    code = function.__code__
+    tree, above = _source.__wrapped__(code)  # not cached: equal code can be of another file
     protocol, *own = code.co_varnames[: code.co_argcount]
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     unread = {node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Load)}
@@ -242,14 +240,17 @@ def refuse_useless(function: Callable[..., object]) -> None:
     for node in ast.walk(tree) if code.co_name != "<lambda>" else ():
         wrong = ""
         match node:
-            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) if name in shared:
-                wrong = _OUTSIDE
             case (
-                ast.Assign([ast.Attribute(ast.Name(name)) | ast.Subscript(ast.Name(name))])
+                ast.Expr(ast.Call(ast.Attribute(ast.Name(name))))
+                | ast.Assign([ast.Attribute(ast.Name(name)) | ast.Subscript(ast.Name(name))])
                 | ast.AugAssign(ast.Attribute(ast.Name(name)) | ast.Subscript(ast.Name(name)))
                 | ast.Global([name])
-            ) if name in {protocol, *shared} or isinstance(node, ast.Global):
-                wrong = _OUTSIDE
+            ) if (
+                name in shared
+                or isinstance(node, ast.Global)
+                or (name == protocol and not isinstance(node, ast.Expr))
+            ):
+                wrong = "changes an object while tracing, not in a step: add a field to the state, and write s.next.… = …"
             case ast.Expr(value) if _is_value(value, own):
                 wrong = 'has no effect: write s.next.… = …, require("…", …) or return'
             case ast.Assign([ast.Name(name)], value) if name in unread and _is_value(value, own):
@@ -263,9 +264,6 @@ def refuse_useless(function: Callable[..., object]) -> None:
             raise LanguageError(
                 f"{ast.unparse(node).splitlines()[0]!r} {wrong}", f"{code.co_filename}:{line}"
             )
-
-
-_OUTSIDE = "changes an object while tracing, not in a step: add a field to the state, and write s.next.… = …"
 
 
 def _is_value(node: ast.expr, parameters: Collection[str]) -> bool:
