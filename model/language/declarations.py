@@ -250,7 +250,7 @@ def refuse_useless(function: Callable[..., object]) -> None:
                 or isinstance(node, ast.Global)
                 or (name == protocol and not isinstance(node, ast.Expr))
             ):
-                wrong = "changes an object while tracing, not in a step: add a field to the state and write s.next.… = …"
+                wrong = "changes an object while tracing, not in a step: add a field to the state"
             case ast.Expr(value) if _is_value(value, own):
                 wrong = 'has no effect: write s.next.… = …, require("…", …) or return'
             case ast.Assign([ast.Name(name)], value) if name in unread and _is_value(value, own):

@@ -80,8 +80,7 @@ class Parameter:
 class Rule:
     """A rule of the protocol, which can be switched on and off.
 
-    ``source`` is the rule's number in the rulebook, or another source. ``sentence`` states the rule. ``place`` is the
-    rule's ``file:line`` with the full path.
+    ``source`` is the rule's number in the rulebook, or another source. ``place`` is ``file:line`` with the full path.
     """
 
     source: str
@@ -299,11 +298,7 @@ _MARKS = {
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
-    """Raises LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
-
-    An attribute counts as misspelled if its name is similar to the name of a missing declaration and its value has
-    the type of that declaration.
-    """
+    """Raises LanguageError for a name and a value like those of a missing declaration: ``livenes = (…)``."""
     for name, value in vars(protocol).items():
         if name.startswith("_") or hasattr(Protocol, name):
             continue
@@ -410,20 +405,14 @@ class Protocol:
         """Raises NoSuchAttribute: ``define`` sets no attribute of this name."""
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = f"; the state's fields are s.…, of the parameter s{meant(name, dir(self), 0.75)}"
-        raise NoSuchAttribute(f"{type(self).__name__} has no attribute {name!r}{hint}", place())
+        wrong = (
+            f"{type(self).__name__} has no attribute {name!r}; the state's fields are s.…, of the parameter s"
+        )
+        raise NoSuchAttribute(wrong + meant(name, dir(self), 0.75), place())
 
     @classmethod
     def check(cls) -> None:
-        """Raises LanguageError if a declaration of the class is invalid.
-
-        - An action has a reserved name.
-        - A property is in none of the lists of properties.
-        - A declaration has the wrong type.
-        - A source has a number that the rulebook lacks.
-        - ``reachable`` lists a property that is no goal, or another list has a goal.
-        - The name of an attribute is a misspelled declaration.
-        """
+        """Raises LanguageError if a declaration of the class is invalid, misspelled or without effect."""
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
                 raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
@@ -431,9 +420,7 @@ class Protocol:
         takes(cls.initial, "initial()", "self")
         takes(cls.initially, "initially()", "self", "s")
         if "__init__" in vars(cls):
-            wrong = (
-                "a protocol has no __init__: write types in define(), and first values of fields in initial()"
-            )
+            wrong = "a protocol has no __init__: write types in define(), and initial values in initial()"
             raise LanguageError(wrong, place_of(cls.__init__))
         for attribute, kind in _MAPPINGS.items():
             given = getattr(cls, attribute)
@@ -483,11 +470,7 @@ class Protocol:
                 )
 
     def _defined(self) -> Struct:
-        """The state type that ``define`` returns.
-
-        Raises LanguageError if a profile has an unknown rule, if the result is not a Struct, or if ``define`` gives an
-        attribute or a state field a reserved name.
-        """
+        """The state type that ``define`` returns. Raises LanguageError if it is invalid, or a profile is."""
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
@@ -539,10 +522,7 @@ class Protocol:
         return self.ever_on(rule)
 
     def ever_on(self, rule: str) -> bool:
-        """True if a rule is on in some state; adds the rule to ``consulted``.
-
-        It equals ``on`` if rules do not depend on the state.
-        """
+        """True if a rule is on in some state (``on``, if no rule depends on the state). ``consulted`` gets the rule."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
         self.consulted.add(rule)
@@ -679,10 +659,7 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
     return frozenset(on)
 
 
-# Budgets: the number of times that an event, such as a fault, may happen in a run.
-#
-# A scenario sets each budget by a parameter with the budget's name. The state's field ``budgets`` has the remaining
-# numbers. A guard refuses a step that spends from an empty budget.
+# Budgets. The state's field ``budgets`` has the remaining numbers.
 
 
 class Budgets:
