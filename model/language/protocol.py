@@ -148,8 +148,7 @@ def action(
 ) -> Callable[[Callable[..., None]], Action]:
     """Mark a method, or a function in one of the ``modules``, as an action. ``Action`` explains the arguments.
 
-    Raises LanguageError if a parameter has no domain or a domain no parameter, if ``says`` names an unknown parameter,
-    or if the class already has an action of this name.
+    Raises LanguageError if domains, parameters and ``says`` do not fit, or the class has an action of this name.
     """
     has_parentheses("action", source)
     of = tuple(tags.split()) if isinstance(tags, str) else tuple(tags)
@@ -218,8 +217,8 @@ def invariant(
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    The function returns a condition, or yields several that must all hold. ``SafetyProperty`` explains ``rule``,
-    ``needs`` and ``unless``. ``name`` replaces the function's name, for invariants made in a loop.
+    The function returns a condition, or yields several that must all hold. ``name`` replaces the function's name, for
+    invariants made in a loop. ``SafetyProperty`` explains the other arguments.
     """
     has_parentheses("invariant", source)
 
@@ -239,7 +238,7 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    ``SafetyProperty`` explains ``rule`` and ``needs``. ``name`` replaces the function's name, for goals made in a loop.
+    ``SafetyProperty`` explains ``rule`` and ``needs``. ``name`` replaces the function's name.
     """
     has_parentheses("reachable", source)
 
