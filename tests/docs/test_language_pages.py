@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from highwater.checker.engines import reference
 from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model import language
+from highwater.model import language, registry
 from highwater.model.language import Model
 from tests.command import highwater
 from tests.docs.tutorial import compared, parts
@@ -48,6 +49,13 @@ def test_protocols_and_commands_of_a_page_run(
 def test_the_guide_has_every_page() -> None:
     guide = re.findall(r"^\* \[[^]]+\]\(language/([\w-]+)\.md\)", FIRST.read_text(), re.M)
     assert sorted([FIRST.stem, *guide]) == sorted(PAGES)
+
+
+def test_the_imports_of_protocols_work() -> None:
+    text = PAGES["scenarios"].read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[?`([\w.]+)`.* `from ([\w.]+) import (\w+)` \|$", text, re.M)
+    found = {name: getattr(importlib.import_module(module), kind) for name, module, kind in rows}
+    assert found == {name: registry.protocol_of(name) for name in registry.NAMES}
 
 
 def test_every_name_of_the_language_is_documented() -> None:

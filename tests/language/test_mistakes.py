@@ -192,6 +192,8 @@ def test_a_mistake_names_its_line_and_what_to_write(
 ACCEPTED = [
     ("ACT", "self.record(s, 2)"),
     ("ACT", "seen.append(1); seen[0] = 2"),
+    ("ACT", "s.next.msgs.receive(a)"),
+    ("ACT", "n = s.n; s.next.n = n"),
     ("ACT", "_ = one_of('x', [1, 2])"),
     ("ACT", "with when(a.prev > 0): s.next.row[a.prev - 1] = s.log[a.prev - 1]"),
     ("CLASS", "def _later(self, s):\n    s.next.n = 1"),

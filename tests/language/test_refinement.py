@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from highwater.model.language import (
+    Array,
     Bool,
     Enum,
+    Index,
     Int,
     LanguageError,
     Model,
@@ -238,6 +240,8 @@ def test_a_mapping_has_every_field_and_no_other() -> None:
     wrong(lambda m, s: {"colour": "red", "works": True, "size": 1}, "State has no size")
     wrong(lambda m, s: None, "it returns a dict of the abstract fields")
     wrong(lambda m, s: {"colour": s.tick, "works": True}, "State.colour: expected Enum(Colour)")
+    row = Array(Index("node", 2), Int(0, 1)).zero()
+    wrong(lambda m, s: {"colour": "red", "works": row[s.tick + 2] == 1}, "2..")
 
 
 def test_a_mapping_only_looks() -> None:
