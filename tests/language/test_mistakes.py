@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker.conftest import Command, highwater
-
-__all__ = ["highwater"]
+from tests.command import highwater
 
 MINE = '''from highwater.language import *
 
@@ -175,7 +173,7 @@ def written(where: str, text: str) -> tuple[str, range]:
 
 @pytest.mark.parametrize(("where", "text", "remedy"), MISTAKES, ids=[text for _, text, _ in MISTAKES])
 def test_a_mistake_names_its_line_and_what_to_write(
-    highwater: Command, tmp_path: Path, where: str, text: str, remedy: str
+    tmp_path: Path, where: str, text: str, remedy: str
 ) -> None:
     file = tmp_path / "mine.py"
     whole, lines = written(where, text)
@@ -203,9 +201,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("where", "text"), ACCEPTED, ids=[text for _, text in ACCEPTED])
-def test_what_looks_like_a_mistake_is_accepted(
-    highwater: Command, tmp_path: Path, where: str, text: str
-) -> None:
+def test_what_looks_like_a_mistake_is_accepted(tmp_path: Path, where: str, text: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(written(where, text)[0], encoding="utf-8")
     run = highwater("check", file, "--engine", "interpreter", "--limit-states", "50")
