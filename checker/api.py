@@ -15,7 +15,7 @@ from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Request, ScenarioSettings, Subject, asked
 from highwater.checker.scenarios.search import SearchOptions, SimulationOptions
 from highwater.model import registry
-from highwater.model.language.protocol import Protocol
+from highwater.model.language import Protocol
 
 if TYPE_CHECKING:
     from highwater.checker.explore.session import Session

@@ -147,7 +147,7 @@ def _unforeseen(wrong: Exception) -> Status:
     Returns the exit status.
     """
     from highwater.checker.base.problems import missing_library
-    from highwater.model.language.errors import LanguageError
+    from highwater.model.language import LanguageError
 
     if isinstance(wrong, LanguageError):
         return _refuse(str(wrong))

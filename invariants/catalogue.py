@@ -14,9 +14,8 @@ from functools import cache
 from typing import Any
 
 from highwater.model import registry
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Goal, Invariant
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language import Invariant, Liveness, StepProperty
+from highwater.model.language.protocol import Goal
 
 METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "request logs"
 """The kinds of recordings that a replay checks properties on."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from highwater.invariants.definitions import defined
-from highwater.model.language import Invariant, State, StepProperty, all_of, implies, invariant, step_property
-from highwater.model.language.values import Truth
+from highwater.model.language import (
+    Invariant,
+    State,
+    StepProperty,
+    Truth,
+    all_of,
+    implies,
+    invariant,
+    step_property,
+)
 from highwater.model.promise import Promise
 
 

@@ -9,8 +9,11 @@ from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
     Invariant,
     Liveness,
+    Number,
+    SeqValue,
     State,
     StepProperty,
+    Truth,
     all_of,
     always_eventually,
     any_of,
@@ -22,7 +25,6 @@ from highwater.model.language import (
     total,
     weak,
 )
-from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.quorum.leadership import readable

@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from highwater.model.language import all_of, any_of, implies, size
+from highwater.model.language import (
+    Invariant,
+    Number,
+    SetValue,
+    StructValue,
+    Truth,
+    all_of,
+    any_of,
+    implies,
+    size,
+)
 from highwater.model.language.errors import first_paragraph
-from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import conjoined
-from highwater.model.language.values import Number, SetValue, StructValue, Truth
 
 
 @dataclass(frozen=True)

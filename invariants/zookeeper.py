@@ -9,11 +9,16 @@ from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
     Invariant,
     Liveness,
+    Number,
+    SeqValue,
     State,
     StepProperty,
+    StructValue,
+    Truth,
     all_of,
     always_eventually,
     any_of,
+    as_bool,
     either,
     implies,
     invariant,
@@ -21,7 +26,6 @@ from highwater.model.language import (
     step_property,
     weak,
 )
-from highwater.model.language.values import Number, SeqValue, StructValue, Truth, as_bool
 from highwater.model.zookeeper import ZooKeeperMode
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from highwater.model.language.protocol import ChoiceError, Protocol
+from highwater.model.language import Protocol
+from highwater.model.language.protocol import ChoiceError
 from highwater.model.names import unknown
 
 NAMES = (

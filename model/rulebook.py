@@ -5,7 +5,8 @@ The rules' text is in ``rulebook.toml``. ``highwater show 966.4`` prints a rule 
 
 from pathlib import Path
 
-from highwater.model.language.rulebook import Audit, Rulebook
+from highwater.model.language import Rulebook
+from highwater.model.language.rulebook import Audit
 
 RULEBOOK = Rulebook(Path(__file__).with_name("rulebook.toml"), tested=True)
 """The rule of each number. The file is read on first use."""

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from highwater.model.language.messages import MessageKind, Messages
-from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
+from highwater.model.language import Array, Messages, Option, Seq, Set, Struct
+from highwater.model.language.messages import MessageKind
+from highwater.model.language.types import Type
 from highwater.traces.reports.text import WIDEST, fold
 
 _LEAST = 32

@@ -31,7 +31,7 @@ from highwater.checker.runner.side_by_side import Batch, explored
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 
 @click.command(short_help="Explore every reachable state of scenarios.")

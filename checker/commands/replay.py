@@ -17,7 +17,7 @@ from highwater.checker.engines import by_name as engines
 from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.reading import DamagedFileError, TraceError, printable
 from highwater.traces.replay import replay_input

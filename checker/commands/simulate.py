@@ -27,7 +27,7 @@ from highwater.checker.runner.one import walk
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SimulationOptions
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 
 @click.command(short_help="Walk at random through a scenario too large to explore.")

@@ -28,7 +28,7 @@ from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 from highwater.model.versions import versions
 
 if TYPE_CHECKING:

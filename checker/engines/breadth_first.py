@@ -25,8 +25,8 @@ from highwater.checker.scenarios.search import (
     missing_verdicts,
     predecessors,
 )
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Model
 
 Place = Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=3)]
 """Where a property is violated: the level (from 0) and the index of a state.

@@ -12,7 +12,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.request import SparkOptions

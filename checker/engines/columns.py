@@ -18,22 +18,9 @@ from numpy.typing import NDArray
 
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
-from highwater.model.language import graph
+from highwater.model.language import Array, Enum, Index, Model, Option, Seq, Set, Struct, graph
 from highwater.model.language.messages import MessageKind, scalars_at
-from highwater.model.language.model import Model
-from highwater.model.language.types import (
-    Array,
-    BoolType,
-    Enum,
-    Index,
-    IntType,
-    Leaf,
-    Option,
-    Seq,
-    Set,
-    Struct,
-    Type,
-)
+from highwater.model.language.types import BoolType, IntType, Leaf, Type
 
 Scalar = NDArray[Any]
 """The values of one scalar in many states."""

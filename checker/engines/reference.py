@@ -22,8 +22,8 @@ from highwater.checker.scenarios.search import (
     ViolatingRun,
     missing_verdicts,
 )
+from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter, PossibleStep
-from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
     from highwater.checker.engines.state_graph import Explored

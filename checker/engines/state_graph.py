@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.scenarios.search import EngineError
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Model
 from highwater.model.language.types import Leaf
 
 Words = NDArray[np.uint64]

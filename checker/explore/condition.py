@@ -19,14 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.model.language import graph, values
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import Enum, Index, LanguageError, Model, State, Struct, Truth, graph, values
 from highwater.model.language.graph import Node
-from highwater.model.language.model import Model
-from highwater.model.language.state import State
 from highwater.model.language.tracing import tracing
-from highwater.model.language.types import Enum, Index, Struct, Type
-from highwater.model.language.values import Truth, Value
+from highwater.model.language.types import Type
+from highwater.model.language.values import Value
 from highwater.model.names import unknown
 
 LONGEST = 2_000

@@ -24,14 +24,13 @@ from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model import registry
-from highwater.model.language import graph
+from highwater.model.language import Array, Index, Model, Set, Struct, graph
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Model
 from highwater.model.language.model import said as plainly
 from highwater.model.language.protocol import ChoiceError
-from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
+from highwater.model.language.types import IntType, Type
 from highwater.traces.reading import TraceError
 from highwater.traces.runs.format import StepLine, read_run
 

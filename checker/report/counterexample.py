@@ -17,13 +17,12 @@ import click
 from highwater.checker.base.problems import InternalError
 from highwater.checker.base.text import at, lines, say
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING, ViolatingRun
+from highwater.model.language import Model, Option, StepProperty, Struct
 from highwater.model.language.graph import compile_nodes, inputs_of
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
-from highwater.model.language.model import Instance, Model
+from highwater.model.language.model import Instance
 from highwater.model.language.refinement import Implementation, Refinement
-from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.types import Option, Struct
 from highwater.traces.reports.text import count, fold
 
 

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from highwater.checker.base.text import at, say
-from highwater.model.language import graph
+from highwater.model.language import Model, Option, Seq, graph
 from highwater.model.language.graph import Node, values_of, where_defined
 from highwater.model.language.initial import Scalars
 from highwater.model.language.messages import MessageKind
-from highwater.model.language.model import Model
-from highwater.model.language.types import Option, Seq, Type
+from highwater.model.language.types import Type
 
 _DEEP = 14
 """At most this many nested connectives are followed; below them an expression is written whole."""

@@ -21,7 +21,7 @@ from highwater.checker.report.trace_output import TraceOutput
 from highwater.checker.report.vacuity import CONSTANT, Vacuous
 from highwater.checker.scenarios.request import OPTION, Checked, Request
 from highwater.checker.scenarios.search import SearchResult, SimulationResult
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 from highwater.model.versions import versions
 from highwater.traces.reports.text import count
 

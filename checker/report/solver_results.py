@@ -15,8 +15,9 @@ from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
 from highwater.checker.engines.solver.difference import Differences, Witness, told
 from highwater.checker.report.results import STOPPED, Result, status_of
 from highwater.checker.scenarios.request import Checked, Request
+from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, said
+from highwater.model.language.model import said
 from highwater.model.versions import versions
 from highwater.traces.reports.text import count
 

@@ -11,8 +11,8 @@ from highwater.checker.base.files import refuse_unwritable, written
 from highwater.checker.report.counterexample import Counterexample
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import ViolatingRun
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Model
 from highwater.traces.reports.text import count
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -16,11 +16,8 @@ from functools import lru_cache
 
 from highwater.checker.engines import cache
 from highwater.checker.scenarios.request import Request
-from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Model, state_inputs, trace_instances
-from highwater.model.language.protocol import Action, Protocol
-from highwater.model.language.state import State
+from highwater.model.language import Action, LanguageError, Model, Protocol, State, graph
+from highwater.model.language.model import state_inputs, trace_instances
 from highwater.model.language.tracing import NeverTaken, next_script, parameter_values, tracing
 
 IMPOSSIBLE, CONSTANT = "impossible", "constant"

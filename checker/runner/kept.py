@@ -22,7 +22,7 @@ from highwater.checker.report.vacuity import Vacuous
 from highwater.checker.scenarios import model_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 CI = "CI"
 """The environment variable of continuous integration. If it is set, everything is explored."""

@@ -25,7 +25,7 @@ from highwater.checker.scenarios.search import (
     SimulationOptions,
     SimulationResult,
 )
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 from highwater.traces.reading import printable
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0

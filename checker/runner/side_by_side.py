@@ -32,7 +32,7 @@ from highwater.checker.scenarios.search import (
     SearchOptions,
     SearchResult,
 )
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 
 HELP_AFTER = 0.25
 """The seconds from the start of a batch until helper processes are started."""

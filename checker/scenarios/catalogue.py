@@ -26,20 +26,11 @@ from highwater.checker.scenarios import user_code
 from highwater.checker.scenarios.user_code import AsItIs, beside
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
+from highwater.model.language import Action, Invariant, LanguageError, Liveness, Protocol, StepProperty
 from highwater.model.language.declarations import check_names, refuse_useless
-from highwater.model.language.errors import LanguageError, place_of
-from highwater.model.language.liveness import Liveness
+from highwater.model.language.errors import place_of
 from highwater.model.language.procedures import taking
-from highwater.model.language.protocol import (
-    Action,
-    ChoiceError,
-    Goal,
-    Invariant,
-    Protocol,
-    check_actions,
-    check_conditions,
-)
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.protocol import ChoiceError, Goal, check_actions, check_conditions
 from highwater.model.names import unknown
 
 _P = TypeVar("_P", bound=Invariant | StepProperty)

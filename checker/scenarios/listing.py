@@ -15,12 +15,19 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Model
-from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
+from highwater.model.language import (
+    Action,
+    Array,
+    Invariant,
+    Liveness,
+    Model,
+    Option,
+    Parameter,
+    Protocol,
+    StepProperty,
+    Struct,
+)
 from highwater.model.language.rulebook import numbers
-from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.types import Array, Option, Struct
 from highwater.model.names import unknown
 
 KINDS = (

@@ -26,9 +26,10 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.request import Request
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
+from highwater.model.language import Model
 from highwater.model.language.graph import GROUPED, INT, Node
 from highwater.model.language.liveness import TracedLiveness
-from highwater.model.language.model import Instance, Model, Property
+from highwater.model.language.model import Instance, Property
 from highwater.model.language.step_properties import TracedStepProperty
 
 named = True

@@ -27,20 +27,16 @@ from highwater.checker.scenarios.scenario_files import (
 )
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model import registry
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Model
+from highwater.model.language import Invariant, Liveness, Model, Protocol, StepProperty
 from highwater.model.language.protocol import (
     ChoiceError,
     Conditional,
     Goal,
-    Invariant,
-    Protocol,
     parameter_value,
     profile_of,
     rule_of,
     why_absent,
 )
-from highwater.model.language.step_properties import StepProperty
 
 _KINDS = {
     "invariants": ("invariant", "invariants"),

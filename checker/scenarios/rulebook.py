@@ -13,15 +13,8 @@ from highwater.checker.scenarios import catalogue as protocols
 from highwater.checker.scenarios import rulebook_sources as sources
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.invariants.catalogue import catalogue
-from highwater.model.language.errors import LanguageError
-from highwater.model.language.rulebook import (
-    AuditedSentence,
-    NumberedRule,
-    Rulebook,
-    RuleFamily,
-    RuleSource,
-    numbers,
-)
+from highwater.model.language import LanguageError, Rulebook
+from highwater.model.language.rulebook import AuditedSentence, NumberedRule, RuleFamily, RuleSource, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
 Entry = dict[str, Any]

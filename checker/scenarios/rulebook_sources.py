@@ -15,11 +15,9 @@ from highwater import checker, invariants
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.invariants.statements import Statement
+from highwater.model.language import Invariant, Liveness, StepProperty
 from highwater.model.language.errors import place_of
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant
 from highwater.model.language.rulebook import numbers
-from highwater.model.language.step_properties import StepProperty
 
 ROOT = Path(checker.__file__).resolve().parent.parent
 """The parent of the folders model, invariants, checker and traces: the source tree, or the installed package."""

@@ -19,20 +19,17 @@ from highwater.checker.scenarios import catalogue, user_code
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model import registry
-from highwater.model.language.liveness import Liveness
+from highwater.model.language import Invariant, Liveness, Protocol, StepProperty
 from highwater.model.language.protocol import (
     ChoiceError,
     Conditional,
     Goal,
-    Invariant,
-    Protocol,
     parameter_value,
     profile_of,
     rule_of,
     rules_on,
     why_absent,
 )
-from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
 from highwater.traces.reading import mismatch
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 from highwater.model.language.initial import Scalars
 
 DEADLOCK = "deadlock"

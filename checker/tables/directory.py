@@ -16,7 +16,7 @@ from highwater.checker.base.files import aside
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable, TransitionTable
 from highwater.checker.engines.state_graph import Layout
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 ABOUT = "run.json"
 """Describes the exploration. It is written last: without it, the tables are not complete."""

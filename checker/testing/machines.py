@@ -31,9 +31,9 @@ from highwater.checker.report.counterexample import Counterexample
 from highwater.checker.report.trace_output import TraceOutput
 from highwater.checker.scenarios.request import Request, Subject, asked
 from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model
 
 SETTINGS = settings(
     max_examples=1000,

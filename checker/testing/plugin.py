@@ -22,7 +22,7 @@ from highwater.checker.runner import one as runner
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request, Subject, asked
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 from highwater.traces.replay import replay as replay_path
 from highwater.traces.reports.report import Report, summary
 

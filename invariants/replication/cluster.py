@@ -7,9 +7,20 @@ from collections.abc import Iterator
 from highwater.invariants import statements
 from highwater.invariants.replication.histories import has_value, holds_committed
 from highwater.invariants.replication.knowledge import CRASHES, spent
-from highwater.model.language import State, all_of, implies, invariant, least, size, total, where
+from highwater.model.language import (
+    Number,
+    State,
+    Truth,
+    all_of,
+    as_bool,
+    implies,
+    invariant,
+    least,
+    size,
+    total,
+    where,
+)
 from highwater.model.language.containers import members_of
-from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication, features
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge

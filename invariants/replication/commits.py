@@ -20,9 +20,17 @@ from highwater.invariants.replication.histories import (
     takes_answer,
 )
 from highwater.invariants.replication.knowledge import helper, reached
-from highwater.model.language import State, all_of, any_of, implies, size
-from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Number, SetValue, Truth
+from highwater.model.language import (
+    Number,
+    SetValue,
+    State,
+    Truth,
+    all_of,
+    any_of,
+    implies,
+    size,
+    step_property,
+)
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import gate_is_open, same_record

@@ -15,11 +15,16 @@ from highwater.model.language import (
     Bool,
     Invariant,
     Liveness,
+    Number,
+    SetValue,
     State,
     StepProperty,
+    StructValue,
+    Truth,
     all_of,
     always_eventually,
     any_of,
+    as_bool,
     implies,
     invariant,
     reachable,
@@ -28,7 +33,6 @@ from highwater.model.language import (
     weak,
     where,
 )
-from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
 from highwater.model.replication.controller import Controller, handlers, registrations
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.partition_change import RequestedChange, partition_change

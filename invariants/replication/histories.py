@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from highwater.invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
-from highwater.model.language import State, all_of, any_of, implies, least, where
-from highwater.model.language.values import Number, SeqValue, Truth
+from highwater.model.language import Number, SeqValue, State, Truth, all_of, any_of, implies, least, where
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import same_record

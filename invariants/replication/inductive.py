@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 from highwater.invariants.definitions import defined
 from highwater.invariants.replication import commits, histories, knowledge, promise
-from highwater.model.language import Invariant, State, all_of, implies, invariant, size
-from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.values import Truth
+from highwater.model.language import Invariant, State, StepProperty, Truth, all_of, implies, invariant, size
 from highwater.model.replication import Replication
 from highwater.model.replication.controller import Controller
 

@@ -9,10 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from highwater.model.language import Invariant, State, all_of, implies, invariant, size, total, where
+from highwater.model.language import (
+    Invariant,
+    Number,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    all_of,
+    implies,
+    invariant,
+    size,
+    step_property,
+    total,
+    where,
+)
 from highwater.model.language.containers import members_of
-from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Number, SetValue, StructValue, Truth
 from highwater.model.replication import Replication
 
 BEYOND = (

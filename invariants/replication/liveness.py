@@ -7,8 +7,17 @@ the smallest set of fair actions that suffices; the page on liveness shows the e
 from __future__ import annotations
 
 from highwater.invariants.replication.histories import has_value
-from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
-from highwater.model.language.values import Number, Truth
+from highwater.model.language import (
+    Number,
+    State,
+    Truth,
+    all_of,
+    always_eventually,
+    any_of,
+    either,
+    implies,
+    weak,
+)
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.isr import is_eligible

@@ -11,9 +11,7 @@ from collections.abc import Set
 
 from highwater.invariants import statements
 from highwater.invariants.statements import statement
-from highwater.model.language import State, invariant, size
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.values import Number, Truth
+from highwater.model.language import Invariant, Number, State, Truth, invariant, size
 from highwater.model.replication import logs
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState

@@ -7,9 +7,21 @@ from collections.abc import Iterator
 
 from highwater.invariants.replication.histories import history
 from highwater.invariants.replication.knowledge import CRASHES, helper, spent
-from highwater.model.language import Seq, SeqValue, State, all_of, implies, least, total, where
-from highwater.model.language.refinement import Mapped, refines
-from highwater.model.language.values import Number, Truth, as_bool
+from highwater.model.language import (
+    Number,
+    Seq,
+    SeqValue,
+    State,
+    Truth,
+    all_of,
+    as_bool,
+    implies,
+    least,
+    refines,
+    total,
+    where,
+)
+from highwater.model.language.refinement import Mapped
 from highwater.model.promise import Promise
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of, any_of, as_bool, reachable, size, total
-from highwater.model.language.values import Number, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    State,
+    StructValue,
+    Truth,
+    all_of,
+    any_of,
+    as_bool,
+    reachable,
+    size,
+    total,
+)
 from highwater.model.replication import Replication
 
 # --- the ISR ----------------------------------------------------------------------------------------------------

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.model.language import State, all_of, any_of, implies, invariant, size, where
-from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Number, Truth, as_bool
+from highwater.model.language import (
+    Number,
+    State,
+    Truth,
+    all_of,
+    any_of,
+    as_bool,
+    implies,
+    invariant,
+    size,
+    step_property,
+    where,
+)
 from highwater.model.replication import Replication, features, logs
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState

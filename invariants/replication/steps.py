@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.model.language import Number, State, all_of, any_of, implies, least, size
+from highwater.model.language import (
+    Number,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    all_of,
+    any_of,
+    as_bool,
+    implies,
+    least,
+    size,
+    step_property,
+)
 from highwater.model.language.containers import members_of
-from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import SetValue, StructValue, Truth, as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable, is_clean
 from highwater.model.replication.controller.types import (

@@ -8,10 +8,7 @@ from functools import wraps
 from typing import Any
 
 from highwater.invariants.replication import controller
-from highwater.model.language import State, all_of
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.values import Truth
+from highwater.model.language import Invariant, Liveness, State, Truth, all_of
 from highwater.model.replication.topic import Topic
 
 _PLACES = ("first", "second")

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
     Invariant,
+    Number,
     State,
     StepProperty,
+    Truth,
     all_of,
     any_of,
     implies,
@@ -16,7 +18,6 @@ from highwater.model.language import (
     reachable,
     step_property,
 )
-from highwater.model.language.values import Number, Truth
 from highwater.model.truncation import Truncation
 
 

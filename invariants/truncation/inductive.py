@@ -15,8 +15,18 @@ from dataclasses import dataclass
 
 from highwater.invariants import statements
 from highwater.invariants.definitions import defined
-from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
-from highwater.model.language.values import Number, SetValue, Truth, as_bool
+from highwater.model.language import (
+    Invariant,
+    Number,
+    SetValue,
+    State,
+    Truth,
+    all_of,
+    any_of,
+    as_bool,
+    implies,
+    invariant,
+)
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"

@@ -29,9 +29,7 @@ from highwater.checker.scenarios import model_key, scenario_files, user_code
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import SearchOptions, SearchResult, ViolatingRun
-from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Model
-from highwater.model.language.protocol import Protocol
+from highwater.model.language import LanguageError, Model, Protocol
 
 SCENARIO, PROOF, PROTOCOL = "scenario", "proof", "protocol"
 

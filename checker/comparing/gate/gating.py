@@ -23,7 +23,7 @@ from highwater.checker.comparing.models.revisions import (
 from highwater.checker.runner.kept import Reuse
 from highwater.checker.scenarios.model_key import KEPT, engine_key
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 
 Key = tuple[str, str]
 

@@ -11,11 +11,16 @@ from hashlib import blake2b
 
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.model_key import KEPT, by_action
-from highwater.model.language.errors import LanguageError
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Model, trace_liveness, trace_step_property
-from highwater.model.language.protocol import Invariant, Parameter, Protocol
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language import (
+    Invariant,
+    LanguageError,
+    Liveness,
+    Model,
+    Parameter,
+    Protocol,
+    StepProperty,
+)
+from highwater.model.language.model import trace_liveness, trace_step_property
 
 STATE = "state"
 """The part that has the fields and the initial states."""

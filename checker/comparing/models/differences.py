@@ -10,7 +10,8 @@ from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.checker.engines.solver.difference import changes
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
-from highwater.model.language.model import Instance, Model
+from highwater.model.language import Model
+from highwater.model.language.model import Instance
 from highwater.model.language.types import Leaf
 
 

@@ -18,14 +18,13 @@ from typing import Any
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing import models
-from highwater.model.language import graph, types
+from highwater.model.language import Action, Invariant, Liveness, Model, StepProperty, Struct, graph, types
 from highwater.model.language.graph import Node, made_of
-from highwater.model.language.liveness import Case, FairGroup, Kind, Liveness, TracedLiveness
-from highwater.model.language.model import Instance, Model, Property, state_inputs
-from highwater.model.language.protocol import Action, Invariant
-from highwater.model.language.step_properties import StepProperty, TracedStepProperty
+from highwater.model.language.liveness import Case, FairGroup, Kind, TracedLiveness
+from highwater.model.language.model import Instance, Property, state_inputs
+from highwater.model.language.step_properties import TracedStepProperty
 from highwater.model.language.tracing import Check, Guard, Write
-from highwater.model.language.types import Struct, Type
+from highwater.model.language.types import Type
 
 OWN = ("highwater", "model", "invariants", "checker", "traces")
 """The folders that a revision of this repository needs to trace its own models. Older revisions lack `highwater`."""

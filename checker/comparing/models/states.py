@@ -35,9 +35,10 @@ from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Instance, Model
+from highwater.model.language.model import Instance
 from highwater.model.language.types import Leaf
 
 _TOGETHER = 16

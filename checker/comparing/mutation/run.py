@@ -20,7 +20,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 from highwater.model.language.mutation import Mutant
 
 SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"

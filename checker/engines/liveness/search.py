@@ -24,8 +24,8 @@ from highwater.checker.engines.liveness.fairness import (
 from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult, ViolatingRun
+from highwater.model.language import Model
 from highwater.model.language.liveness import Kind, TracedLiveness
-from highwater.model.language.model import Model
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.state_graph import Explored, Layout, Words
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language import LanguageError, Model
+from highwater.model.language.errors import place_of
 from highwater.model.language.graph import BOOL, TRUE, Node
 from highwater.model.language.initial import FreePart, InitialFamily
-from highwater.model.language.model import NO_STATE, Model
+from highwater.model.language.model import NO_STATE
 
 
 class Evaluation:

@@ -33,8 +33,8 @@ from highwater.checker.scenarios.search import (
     SearchOptions,
     SearchResult,
 )
+from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Model
 
 DISK, MEMORY = "disk", "memory"
 """Reasons to stop: the disk cannot be written, or memory is full."""

@@ -31,7 +31,7 @@ from highwater.checker.scenarios.search import (
     SimulationResult,
     ViolatingRun,
 )
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 _ROUND = 1024
 _MASK = (1 << 64) - 1

@@ -33,7 +33,7 @@ from highwater.checker.scenarios.search import (
     SearchOptions,
     SearchResult,
 )
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 _STATES, _STEPS = 4096, 1 << 20
 """The most states that one call of ``@link`` expands, and the most steps that these states may have together."""

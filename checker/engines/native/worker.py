@@ -16,7 +16,7 @@ from highwater.checker.engines.native.text.kernels import WORDS
 from highwater.checker.engines.native.text.runtime import BATCH, CONTEXT, SLACK
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 FULL = 0.9
 """The share of home slots that may be taken; then the table grows."""

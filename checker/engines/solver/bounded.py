@@ -23,14 +23,13 @@ from highwater.checker.engines.solver.terms import (
     is_wide,
 )
 from highwater.checker.scenarios.search import DEADLOCK, SearchResult, ViolatingRun
-from highwater.model.language import graph, values
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language import Action, Bool, LanguageError, Model, graph, values
+from highwater.model.language.errors import place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import FreePart, InitialFamily, Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import NO_STATE, Instance, Model, trace_instance
-from highwater.model.language.protocol import Action
-from highwater.model.language.types import Bool, IntType, Leaf, Type
+from highwater.model.language.model import NO_STATE, Instance, trace_instance
+from highwater.model.language.types import IntType, Leaf, Type
 
 
 class Unrolling:

@@ -23,12 +23,11 @@ from highwater.checker.engines.solver.terms import (
     is_wide,
 )
 from highwater.checker.scenarios.model_key import by_action
-from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError, Model, graph
 from highwater.model.language.graph import BITS, Node, substituted
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Instance, Model
+from highwater.model.language.model import Instance
 from highwater.model.language.tracing import Check
 from highwater.model.language.types import Leaf
 

@@ -24,12 +24,10 @@ from highwater.checker.engines.solver.terms import (
 )
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.request import Request
-from highwater.model.language import graph
+from highwater.model.language import Invariant, Model, StepProperty, graph
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.model import Instance, Model, Property
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.model import Instance, Property
 
 INITIAL = "initial"
 """In a verdict on the initial states, this name stands in place of an action."""

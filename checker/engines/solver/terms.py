@@ -19,13 +19,20 @@ import z3
 
 from highwater.checker.base.memory import peak_memory
 from highwater.errors import HighwaterError
-from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import (
+    Array,
+    Invariant,
+    LanguageError,
+    Model,
+    Option,
+    Protocol,
+    Seq,
+    StepProperty,
+    Struct,
+    graph,
+)
 from highwater.model.language.graph import BOOL, INT, OPERATIONS, Node
-from highwater.model.language.model import Model
-from highwater.model.language.protocol import Invariant, Protocol
-from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.types import Array, IntType, Leaf, Option, Seq, Struct, Type
+from highwater.model.language.types import IntType, Leaf, Type
 
 WIDE = 48
 """The most bits of a number that becomes a bit-vector. Wider bit-vectors would be slow."""

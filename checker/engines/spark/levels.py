@@ -47,10 +47,9 @@ from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError, Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.model import Model
 
 BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
 """The rows of the shuffle: a block with many candidates of a bucket, or a report."""

@@ -34,7 +34,7 @@ from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.checkpoint import Columns, PartWriter, SparkCheckpoint, packed_columns
 from highwater.checker.engines.spark.request import ModelRequest, sources
 from highwater.checker.engines.state_graph import Words
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 
 class RowProgram(CompiledModel):

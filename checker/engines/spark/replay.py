@@ -14,7 +14,7 @@ import pyarrow as pa
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language.errors import LanguageError
+from highwater.model.language import LanguageError
 from highwater.traces.inputs import Input
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay_input

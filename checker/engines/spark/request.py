@@ -25,9 +25,7 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import EngineError
 from highwater.checker.scenarios.user_code import imported_by
 from highwater.model import registry
-from highwater.model.language.model import Model
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language import Invariant, Model, StepProperty
 
 LOCAL = "local[*]"
 PARTS = ("model", "invariants", "checker", "traces")

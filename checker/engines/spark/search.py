@@ -18,7 +18,7 @@ from highwater.checker.engines.spark.program import RowProgram, compiled
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, buckets_for
 from highwater.checker.engines.spark.session import session
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
-from highwater.model.language.model import Model
+from highwater.model.language import Model
 
 
 def search(

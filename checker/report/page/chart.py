@@ -11,10 +11,9 @@ from typing import Any
 from highwater.checker.base import text
 from highwater.checker.report.page.lanes import InFlight, Lanes
 from highwater.checker.report.page.run import Shown
-from highwater.model.language import graph
-from highwater.model.language.drawing import Band, Log, Sign
-from highwater.model.language.model import Instance, Model
-from highwater.model.language.types import Array, Option, Seq, Struct, Type
+from highwater.model.language import Array, Band, Log, Model, Option, Seq, Sign, Struct, graph
+from highwater.model.language.model import Instance
+from highwater.model.language.types import Type
 
 TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
 """The fate of a message: read by a step; gone without being read; still in flight; sent and read by one step."""

@@ -17,16 +17,14 @@ from highwater.checker.report.page.chart import chart
 from highwater.checker.report.page.lanes import Lanes, tells
 from highwater.checker.report.page.run import Shown, ShownRun
 from highwater.checker.scenarios.request import Request
-from highwater.model.language import graph
+from highwater.model.language import Array, Enum, Index, Messages, Model, Protocol, Rulebook, Struct, graph
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, interpreter_of
-from highwater.model.language.messages import Messages
-from highwater.model.language.model import Instance, Model
-from highwater.model.language.protocol import Protocol
+from highwater.model.language.model import Instance
 from highwater.model.language.refinement import Refinement
-from highwater.model.language.rulebook import Rulebook, numbers
-from highwater.model.language.types import Array, Enum, Index, Struct, Type
+from highwater.model.language.rulebook import numbers
+from highwater.model.language.types import Type
 from highwater.traces.reports.page import as_json, policy, signs, told_rules
 from highwater.traces.reports.text import count
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.checker.base.text import say
-from highwater.model.language.drawing import Drawing, Lane, Message
-from highwater.model.language.protocol import Protocol
-from highwater.model.language.types import Array, Enum, Index, Option, Seq, Struct, Type
+from highwater.model.language import Array, Drawing, Enum, Index, Lane, Message, Option, Protocol, Seq, Struct
+from highwater.model.language.types import Type
 
 # A step's sentence names its lane, and changes of the state show sent messages. The protocol's drawing
 # (``highwater.model.language.drawing``) names lanes and messages; without it there is one lane.

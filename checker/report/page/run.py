@@ -11,10 +11,10 @@ from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.report.counterexample import Counterexample, LoopBack
 from highwater.checker.report.solver_results import ProofResult
 from highwater.checker.scenarios.search import ViolatingRun
+from highwater.model.language import Model, Protocol
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Instance, Model
-from highwater.model.language.protocol import Protocol
+from highwater.model.language.model import Instance
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.text import count
 

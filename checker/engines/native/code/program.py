@@ -24,11 +24,10 @@ from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.checker.scenarios.search import EngineError
-from highwater.model.language import graph
+from highwater.model.language import Model, graph
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from highwater.checker.engines.native.text.ir import FunctionText, ValueScope, signed
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError
+from highwater.model.language import Model
 from highwater.model.language.graph import Node
-from highwater.model.language.model import Instance, Model
+from highwater.model.language.model import Instance
 from highwater.model.language.step_properties import TracedStepProperty
 from highwater.model.language.symmetry import asymmetry, renamed, renamings
 
