@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.invariants.definitions import defined
+from highwater.invariants.statements import defined
 from highwater.model.language import (
     Invariant,
     State,

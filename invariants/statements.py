@@ -7,10 +7,12 @@ replays share, and those that only a replay of request logs checks. ``catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 from highwater.model.language import (
     Invariant,
@@ -24,6 +26,7 @@ from highwater.model.language import (
     size,
 )
 from highwater.model.language.errors import first_paragraph
+from highwater.model.language.protocol import Goal
 from highwater.model.language.step_properties import conjoined
 
 
@@ -240,3 +243,25 @@ def one_proposal_is_under_way(under_way: Number) -> Truth:
 def acknowledged_has_copies(hwm: Number, offset: Number, copies: Number, min_isr: Number) -> Truth:
     """An acks=all record is acknowledged only below the leader's HWM, with copies on at least min ISR replicas."""
     return (hwm > offset) & (copies >= min_isr)
+
+
+_Kind = TypeVar("_Kind")
+
+
+def defined(kind: type[_Kind], *modules: ModuleType | str) -> tuple[_Kind, ...]:
+    """The properties of class ``kind`` that these modules define, without reachability goals."""
+    return tuple(p for p in _marked(modules) if isinstance(p, kind) and not getattr(p, "goal", False))
+
+
+def goals(*modules: ModuleType | str) -> tuple[Goal, ...]:
+    """The reachability goals that these modules define."""
+    return tuple(p for p in _marked(modules) if isinstance(p, Goal) and p.goal)
+
+
+def _marked(modules: tuple[ModuleType | str, ...]) -> Iterator[Any]:
+    """All values that decorators made from functions of these modules."""
+    for module in modules:
+        known = vars(sys.modules[module] if isinstance(module, str) else module)
+        for value in known.values():
+            if getattr(getattr(value, "function", None), "__module__", None) == known["__name__"]:
+                yield value

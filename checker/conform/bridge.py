@@ -22,8 +22,8 @@ from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
-from highwater.checker.base.json_process import JsonProcess
 from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.processes import JsonProcess
 from highwater.checker.conform import releases
 from highwater.checker.engines import cache
 

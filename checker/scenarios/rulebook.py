@@ -1,19 +1,29 @@
-"""A rule, a family of rules or a proposal with all that refers to it, as plain data."""
+"""A rule, a family of rules or a proposal, with all places that refer to it, as plain data.
+
+The places are switches, actions, properties, scenarios and docstrings.
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
+import importlib
 import itertools
+import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from highwater.checker.scenarios import catalogue as protocols
-from highwater.checker.scenarios import rulebook_sources as sources
+from highwater import checker, invariants
+from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
-from highwater.invariants.catalogue import catalogue
-from highwater.model.language import LanguageError, Rulebook
+from highwater.invariants.catalogue import catalogue as properties
+from highwater.invariants.statements import Statement
+from highwater.model.language import Invariant, LanguageError, Liveness, Rulebook, StepProperty
+from highwater.model.language.errors import place_of
 from highwater.model.language.rulebook import AuditedSentence, NumberedRule, RuleFamily, RuleSource, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
@@ -40,7 +50,7 @@ def find(name: str, own: Definition | None = None) -> Entry | None:
         return None
     asked = {name.strip(), name.strip().upper()}
     for wanted in asked & book.keys():
-        return number(wanted, book, protocols.definitions() if own is None else (own,))
+        return number(wanted, book, catalogue.definitions() if own is None else (own,))
     for family in book.families:
         if asked & {family.prefix, f"KIP-{family.prefix}"}:
             return _family(family, book)
@@ -58,15 +68,15 @@ def unknown_number(name: str) -> str | None:
     return f"unknown rule number {name!r}{see}"
 
 
-def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
+def number(name: str, book: Rulebook, within: Definitions) -> Entry:
     """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
-    switches = sources.switches(name, within)
+    switched = switches(name, within)
     kinds = ("actions", "invariants", "step_properties", "liveness")
-    stated = {kind: sources.named(kind, name, within) for kind in kinds}
+    stated = {kind: named(kind, name, within) for kind in kinds}
     sets, broken = (
         {(p, e["name"]) for e in entries for p in e["protocols"]}
-        for entries in (switches, itertools.chain(*stated.values()))
+        for entries in (switched, itertools.chain(*stated.values()))
     )
     return {
         **_short(rule, book),
@@ -77,11 +87,11 @@ def number(name: str, book: Rulebook, within: sources.Definitions) -> Entry:
         "section": rule.section or None,
         "quote": rule.quote or None,
         "sentences": sentences_of(name) if book is RULEBOOK else [],
-        "functions": sources.functions(name),
-        "switches": switches,
+        "functions": functions(name),
+        "switches": switched,
         **stated,
-        "helpers": sources.helpers(name),
-        "scenarios": sources.scenarios(sets, broken),
+        "helpers": helpers(name),
+        "scenarios": scenarios(sets, broken),
     }
 
 
@@ -200,7 +210,7 @@ def sentence_entry(sentence: AuditedSentence) -> Entry:
 
 
 def _place(sentence: AuditedSentence, name: str) -> Entry:
-    found = sources.defined_at(name)
+    found = defined_at(name)
     if len(found) != 1:
         many = f"{len(found)} functions" if found else "no function"
         raise _wrong(sentence, f"at names {name!r}, which is {many} of the model")
@@ -215,7 +225,7 @@ def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
     protocols = _protocols(sentence, switch)
     shown = [
         (name, outline)
-        for name, outline in sources.outlines().items()
+        for name, outline in outlines().items()
         if outline.get("protocol") in protocols and switch in outline.get("rules", {}) and _violated(outline)
     ]
     if not shown:
@@ -228,7 +238,7 @@ def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
 def _protocols(sentence: AuditedSentence, switch: str) -> set[str]:
     found = {
         d.name
-        for d in protocols.definitions()
+        for d in catalogue.definitions()
         if (rule := d.protocol.rules.get(switch)) and sentence.rule in numbers(rule.source)
     }
     if not found:
@@ -237,10 +247,10 @@ def _protocols(sentence: AuditedSentence, switch: str) -> set[str]:
 
 
 def _by_name(sentence: AuditedSentence, name: str) -> Entry:
-    if name in sources.outlines():
-        violated = _violated(sources.outlines()[name])
+    if name in outlines():
+        violated = _violated(outlines()[name])
         return {"switch": None, "with": [], "scenario": name, "violates": violated}
-    if name not in catalogue():
+    if name not in properties():
         raise _wrong(sentence, f"noticed names {name!r}, which is no property and no scenario")
     return {"switch": None, "with": [], "scenario": None, "violates": [name]}
 
@@ -252,3 +262,178 @@ def _violated(outline: Entry) -> list[str]:
 
 def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:
     return LanguageError(f"sentence “{sentence.says}” ({sentence.rule}): {message}", str(AUDIT.path))
+
+
+ROOT = Path(checker.__file__).resolve().parent.parent
+"""The parent of the folders model, invariants, checker and traces: the source tree, or the installed package."""
+
+FOLDERS = ("model", "invariants", "traces")
+
+
+def at(place: str | None) -> str | None:
+    """A place as ``model/…/file.py:line``, relative to ``ROOT``; None and places outside ``ROOT`` stay unchanged."""
+    if place is None:
+        return None
+    file, _, line = place.rpartition(":")
+    path = Path(file).resolve()
+    return f"{path.relative_to(ROOT).as_posix()}:{line}" if path.is_relative_to(ROOT) else place
+
+
+def names_number(text: str, number: str) -> bool:
+    """True if a text names this number. A longer number that contains it does not count."""
+    return number in text and re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
+
+
+def functions(number: str) -> list[Entry]:
+    """The functions and classes in ``FOLDERS`` whose docstring names the number.
+
+    Those whose first sentence names the number come first; their ``states`` is True. Actions and properties are
+    left out, because their ``source`` has the numbers of their rules.
+    """
+    found = []
+    for path, text in _texts(FOLDERS):
+        if names_number(text, number):
+            found += [
+                {
+                    "name": name,
+                    "place": f"{path}:{line}",
+                    "states": number in numbers(meaning.partition(". ")[0]),
+                    "meaning": meaning,
+                }
+                for name, line, meaning in _defined(text)
+                if names_number(meaning, number)
+            ]
+    return sorted(found, key=lambda entry: not entry["states"])
+
+
+@cache
+def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "language" not in path.parts
+    )
+
+
+def defined_at(name: str) -> list[str]:
+    """The places in ``model`` at which a function or class with this name is defined.
+
+    The name may include modules: ``fetching.send_fetch``.
+    """
+    return [
+        f"{path}:{line}"
+        for path, text in _texts(("model",))
+        for function, line, _ in _defined(text)
+        if f".{path.removesuffix('.py').replace('/', '.')}.{function}".endswith(f".{name}")
+    ]
+
+
+@cache
+def _defined(text: str) -> tuple[tuple[str, int, str], ...]:
+    """The name, the line and the docstring of every function and class in a source text.
+
+    Actions and properties have no docstring here, because their ``source`` has the numbers of their rules.
+    """
+    return tuple(_definitions(ast.parse(text).body, ""))
+
+
+def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, str]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            stated = any(isinstance(d, ast.Call) for d in node.decorator_list)
+            said = "" if stated else " ".join((ast.get_docstring(node) or "").split())
+            yield f"{within}{node.name}", node.lineno, said
+        if isinstance(node, ast.ClassDef):
+            yield from _definitions(node.body, f"{within}{node.name}.")
+
+
+Definitions = tuple[Definition, ...]
+
+
+def switches(number: str, within: Definitions) -> list[Entry]:
+    """The switchable rules of these protocols that have this number, each once, with its protocols."""
+    return _once(
+        (d, name, rule.sentence, rule.place)
+        for d in within
+        for name, rule in d.protocol.rules.items()
+        if number in numbers(rule.source)
+    )
+
+
+def named(kind: str, number: str, within: Definitions) -> list[Entry]:
+    """The actions or properties of one kind that have this number in these protocols.
+
+    ``kind`` is ``actions``, ``invariants``, ``step_properties`` or ``liveness``.
+    """
+
+    def of(d: Definition) -> Iterable[Any]:
+        return d.protocol.actions() if kind == "actions" else getattr(d, kind)
+
+    return _once(
+        (d, x.name, x.meaning, place_of(x.function))
+        for d in within
+        for x in of(d)
+        if number in numbers(x.source)
+    )
+
+
+def helpers(number: str) -> list[Entry]:
+    """The properties from ``other_properties`` with this number: helpers of proofs, goals, and properties of replay."""
+    return [
+        {"name": p.name, "meaning": p.meaning, "place": at(place_of(p.function))}
+        for p in other_properties()
+        if number in numbers(p.source)
+    ]
+
+
+@cache
+def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
+    """The properties in the package ``invariants`` that no protocol has as invariant, step property or liveness."""
+    stated: list[Any] = [
+        p for d in catalogue.definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)
+    ]
+    own, names = {id(p) for p in stated}, {p.name for p in stated}
+    found: dict[int, Any] = {}
+    for module in pkgutil.walk_packages(invariants.__path__, f"{invariants.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Statement) and value.name not in names:
+                found[id(value)] = value
+            if isinstance(value, Invariant | Liveness | StepProperty) and id(value) not in own:
+                found[id(value)] = value
+    return tuple(found.values())
+
+
+def scenarios(switched: set[tuple[str, str]], properties: set[tuple[str, str]]) -> list[Entry]:
+    """The scenarios that set one of these switches, or expect one of these properties to be violated or reached.
+
+    Switches and properties are pairs of protocol and name.
+    """
+    found = []
+    for name, outline in outlines().items():
+        protocol = outline.get("protocol", "")
+        sets = [r for r in outline.get("rules", {}) if (protocol, r) in switched]
+        expect = outline.get("expect", {})
+        expected = (*expect.get("violated", ()), *expect.get("reachable", ()))
+        breaks = [p for p in expected if (protocol, p) in properties]
+        if sets or breaks:
+            entry = {"name": name, "title": outline.get("title", ""), "sets": sets, "violates": breaks}
+            found.append(entry)
+    return found
+
+
+@cache
+def outlines() -> dict[str, dict[str, Any]]:
+    """The content of every built-in scenario's file as a table, by the scenario's name."""
+    return {name: scenario_files.outline(path) for name, path in catalogue.scenario_files().items()}
+
+
+def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entry]:
+    """One entry for each name and place, with all its protocols. ``found`` has (definition, name, meaning, place)."""
+    by_place: dict[tuple[str, str | None], Entry] = {}
+    for definition, name, meaning, place in found:
+        entry = by_place.setdefault(
+            (name, place), {"name": name, "protocols": [], "meaning": meaning, "place": at(place)}
+        )
+        entry["protocols"].append(definition.name)
+    return list(by_place.values())

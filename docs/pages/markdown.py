@@ -8,7 +8,7 @@ from pathlib import Path
 
 from highwater.checker.base.text import change
 from highwater.checker.report.counterexample import Counterexample
-from highwater.checker.report.page.lanes import tells
+from highwater.checker.report.page.chart import tells
 from highwater.model.language.drawing import Drawing
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant, Protocol, Rule

@@ -8,9 +8,9 @@ assumes that the leader proposes every possible ISR infinitely often. ``liveness
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.definitions import defined, goals
 from highwater.invariants.replication import steps
 from highwater.invariants.replication.steps import favours_availability, is_requested
+from highwater.invariants.statements import defined, goals
 from highwater.model.language import (
     Bool,
     Invariant,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.invariants.definitions import defined
 from highwater.invariants.replication import commits, histories, knowledge, promise
+from highwater.invariants.statements import defined
 from highwater.model.language import Invariant, State, StepProperty, Truth, all_of, implies, invariant, size
 from highwater.model.replication import Replication
 from highwater.model.replication.controller import Controller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from highwater.invariants.definitions import defined, goals
+from highwater.invariants.statements import defined, goals
 from highwater.model.language import (
     Invariant,
     Number,

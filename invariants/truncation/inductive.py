@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from highwater.invariants import statements
-from highwater.invariants.definitions import defined
+from highwater.invariants.statements import defined
 from highwater.model.language import (
     Invariant,
     Number,

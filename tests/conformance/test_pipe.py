@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from highwater.checker.base.json_process import JsonProcess
+from highwater.checker.base.processes import JsonProcess
 from highwater.checker.testing.conformance import AdapterError, Mismatch, Outcome, PipeAdapter, pipe
 from highwater.checker.testing.conformance.kafka import CONTRACT
 from highwater.checker.testing.conformance.stateful import conformance_machine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.comparing.gate.widest import digests, variants
+from highwater.checker.comparing.gate.entries import digests, variants
 from highwater.checker.scenarios import catalogue
 from tests.gate.conftest import commit_project, edit, gate, gate_json
 

@@ -16,9 +16,8 @@ from highwater.checker.scenarios.model_key import Fingerprints
 from highwater.checker.scenarios.scenario_files import find
 from highwater.invariants import catalogue, statements
 from highwater.invariants.catalogue import BROKER_LOGS, METADATA_LOG, Stated, stated
-from highwater.invariants.definitions import defined
 from highwater.invariants.replication import observed
-from highwater.invariants.statements import Statement
+from highwater.invariants.statements import Statement, defined
 from highwater.model import registry
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node

@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.mutation.searching import MutantSearch, levels_of, program_for
-from highwater.checker.comparing.mutation.searching import mutant_graph as graph_of
+from highwater.checker.comparing.mutation.examining import (
+    MutantSearch,
+    MutatedModel,
+    levels_of,
+    program_for,
+    roots_of,
+)
+from highwater.checker.comparing.mutation.examining import mutant_graph as graph_of
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.levels import NativeLevels
@@ -21,7 +27,6 @@ from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError, Model, graph
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.mutated import MutatedModel, roots_of
 from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.edited import NotEditableError, edited, loaded

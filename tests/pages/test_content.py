@@ -16,8 +16,8 @@ import pytest
 from highwater.checker.base.text import say
 from highwater.checker.engines.native import search
 from highwater.checker.report.counterexample import follow_all
+from highwater.checker.report.page.chart import Lanes
 from highwater.checker.report.page.content import content
-from highwater.checker.report.page.lanes import Lanes
 from highwater.checker.report.page.run import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
 from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages.rulebook import AUDIT_PAGE
-from highwater.checker.scenarios import catalogue
-from highwater.checker.scenarios import rulebook_sources as sources
+from highwater.checker.scenarios import catalogue, rulebook
 from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
@@ -53,7 +52,7 @@ def test_every_switch_with_a_defect_belongs_to_a_sentence() -> None:
             of_these = any(n.partition(".")[0] in FAMILIES for n in numbers(rule.source))
             shown = any(
                 name in outline.get("rules", {}) and outline.get("expect", {}).get("violated")
-                for outline in sources.outlines().values()
+                for outline in rulebook.outlines().values()
                 if outline.get("protocol") == definition.name
             )
             assert not of_these or not shown or name in named | beyond | NOT_IN_THE_TEXT, name

@@ -1,11 +1,11 @@
 """The gate: run again everything that a committed baseline records about a protocol, and compare.
 
 - ``baseline`` is the file.
-- ``entries`` runs an entry and extracts its facts.
+- ``entries`` runs an entry and extracts its facts. It also computes the digests of a protocol's widest models, which
+  change with code that no scenario executes.
 - ``gating`` chooses and orders the entries, and explains differences.
 - ``comparison`` runs entries in parallel within the budget, and decides what is the same, renamed or different. It
   also finds other scenarios that reach a state in which two revisions differ.
-- ``widest`` has the digests of a protocol's widest models, which change with code that no scenario executes.
 - ``report`` writes the report, for people and as JSON.
 
 The package ``models`` loads the model of another revision and compares it with the present one.

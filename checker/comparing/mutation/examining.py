@@ -3,38 +3,263 @@
 A mutant that takes the same steps as the protocol in all reachable states is equivalent in that scenario, and is not
 searched. Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property
 detects a mutant, its counts (those of ``highwater gate``) are compared with the protocol's counts.
+
+``MutatedModel`` traces a protocol together with all its mutants. A constant field of the state has the mutant's number,
+so all mutants share the machine code of the ordinary engine. For each action, an expression says whether the mutant
+takes another step.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
+from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.mutation.searching import (
-    MutantSearch,
-    StepComparison,
-    effort_for,
-    levels_of,
-    mutant_graph,
-    program_for,
-    states_of,
-)
+from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.state_graph import GraphLevels, LinkProgram
+from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram
+from highwater.checker.engines.solver.difference import instances_of_both, leads_elsewhere
+from highwater.checker.engines.state_graph import Explored, Words
 from highwater.checker.scenarios.model_key import engine_key, model_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions, SearchResult
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.mutated import MutatedModel
-from highwater.model.language.mutation import Mutant
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.mutation import MOST, Mutant, Mutants
+from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.tracing import Guard
+from highwater.model.language.types import Array, Bool, Index, Int, Struct
+
+NUMBER, CHANGED = "number of the mutant", "actions that the mutant changes"
+"""The fields that a MutatedModel adds to the state. No protocol can have fields of these names."""
+
+
+class MutatedModel(Model):
+    """A model with all mutants of its actions. Two fields of the state, which no step writes, choose a mutant.
+
+    The model has each instance twice: without mutants, for states whose mutant does not change the action, and with
+    all mutants. Properties have no mutants. The initial states choose no mutant; ``constants`` has the values that
+    choose one. ``mutants`` has the mutants by number, and ``actions_of`` the names of the actions that each changes.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        invariants: Iterable[Invariant] = (),
+        liveness: Iterable[Liveness] = (),
+        step_properties: Iterable[StepProperty] = (),
+    ) -> None:
+        own, protocol = protocol.state, copy.copy(protocol)
+        self._names = [a.name for a in protocol.actions() if protocol.has(a)]
+        changed = Array(Index("action", len(self._names)), Bool)
+        protocol.state = Struct(own.name, **own.fields, **{NUMBER: Int(0, MOST - 1), CHANGED: changed})
+        protocol.state.absent = own.absent
+        self.own_leaves = len(own.leaves(""))
+        self.selector = graph.leaf(self.own_leaves, INT, 0, MOST - 1)
+        self._made = Mutants(self.selector)
+        super().__init__(protocol, invariants, liveness, step_properties)
+        self.actions_of = self._actions_of()
+        self.mutants: dict[int, Mutant] = {
+            number: mutant for mutant, number in self._made.numbers.items() if number in self.actions_of
+        }
+
+    def constants(self, number: int) -> Scalars:
+        """The values of the added fields, which are a state's last scalars, that choose a mutant; 0 chooses none."""
+        changed = self.actions_of.get(number, ())
+        return number, *(int(name in changed) for name in self._names)
+
+    def of_action(self, name: str, *, changed: bool) -> list[Instance]:
+        """The instances of an action with its mutants, or those without mutants, without the guard that chooses."""
+        wanted = self._chooses(name, changed=changed)
+        return [
+            replace(i, guards=i.guards[1:])
+            for i in self.instances
+            if i.action.name == name and i.guards[0].node is wanted
+        ]
+
+    def _chooses(self, name: str, *, changed: bool) -> Node:
+        input_ = self.inputs[self.own_leaves + 1 + self._names.index(name)]
+        return input_ if changed else graph.not_(input_)
+
+    def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
+        plain = super()._trace_choice(action, choice)
+        for changed, instances in ((False, plain), (True, self._trace_mutated(action, choice))):
+            guard = Guard("the mutant is chosen", self._chooses(action.name, changed=changed))
+            yield from (replace(i, guards=(guard, *i.guards)) for i in instances)
+
+    def _trace_mutated(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> list[Instance]:
+        with self._made.applied():
+            try:
+                return list(super()._trace_choice(action, choice))
+            except LanguageError:
+                # A mutant of a constant guard can reach code that the protocol never reaches.
+                self._made.constants = False
+                return list(super()._trace_choice(action, choice))
+            finally:
+                self._made.constants = True
+
+    def _actions_of(self) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = {}
+        for instance in self.instances:
+            for node in graph.reachable(roots_of(instance)):
+                if node.op == "eq" and self.selector in node.args:
+                    other = node.args[0] if node.args[1] is self.selector else node.args[1]
+                    found.setdefault(other.value, set()).add(instance.action.name)
+        return {number: frozenset(names) for number, names in sorted(found.items())}
+
+
+def roots_of(instance: Instance) -> list[Node]:
+    """The expressions of an instance: its guards, written values and checks."""
+    nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
+    return nodes + [c.node for c in instance.checks]
+
+
+_Levels = TypeVar("_Levels", bound=NativeLevels)
+_PAYS = 1 << 20
+"""The number of states of all mutants above which optimized code pays off."""
+_FIRST, _MOST = 1 << 6, 1 << 14
+"""The numbers of states that are compared at a time, at first and at most: most mutants differ early."""
+
+
+def effort_for(states: int) -> Effort:
+    """The effort of compiling code that runs in this number of states."""
+    return Effort.USUAL if states >= _PAYS else Effort.QUICK
+
+
+def program_for(model: MutatedModel, effort: Effort) -> LinkProgram:
+    """Machine code for searches and graphs of all mutants of a model."""
+    program = LinkProgram(model, effort=effort)
+    program.judging = True
+    return program
+
+
+def levels_of(kind: type[_Levels], program: LinkProgram, options: SearchOptions, mutant: int) -> _Levels:
+    """The levels of a search that begins in the initial states with this mutant; 0 is the protocol itself."""
+    levels = kind(program, options)
+    levels.start = levels.start | _choice(program, mutant)
+    levels.table.clear()
+    return levels
+
+
+def _choice(program: LinkProgram, mutant: int) -> Words:
+    model = program.model
+    assert isinstance(model, MutatedModel)
+    own = [leaf.low for leaf in model.leaves[: model.own_leaves]]
+    return program.layout.pack([*own, *model.constants(mutant)])
+
+
+class MutantSearch(BreadthFirst):
+    """A search that ends at the first violation that is not in ``expected``."""
+
+    def __init__(self, levels: NativeLevels, expected: frozenset[str]) -> None:
+        super().__init__(levels.program.model, levels, levels.options, None)
+        self._expected = expected
+
+    def decided(self) -> bool:
+        """True if the violations found so far end the search."""
+        return bool(self.visited.found.keys() - self._expected) or super().decided()
+
+
+def states_of(levels: NativeLevels) -> Words:
+    """The packed states of all levels, in the order of the levels."""
+    chunks = [levels.states.get(c.states) for level in levels.levels for c in level.chunks]
+    return np.ascontiguousarray(np.concatenate(chunks))
+
+
+def mutant_graph(program: LinkProgram, mutant: int, options: SearchOptions) -> Explored:
+    """All states of a mutant and the steps between them, up to a limit. Raises the errors of ``explore``."""
+    program.judging = False
+    try:
+        asked = replace(options, deadlock=False, all_states=True, stop_at_first=False)
+        with closing(levels_of(GraphLevels, program, asked, mutant)) as levels:
+            run = BreadthFirst(program.model, levels, asked, None)
+            run.explore()
+            return Linking(run, levels).explored()
+    finally:
+        program.judging = True
+
+
+class StepComparison:
+    """Finds the protocol's states in which a mutant takes another step than the protocol.
+
+    A step differs if mutant and protocol reach different states by it or prune it at different bounds, or if it is
+    enabled or leaves its type in only one of them.
+    """
+
+    def __init__(self, program: LinkProgram, states: Words, effort: Effort) -> None:
+        self._program, self._states, self._effort = program, states, effort
+        self._actions: dict[str, tuple[Evaluation, Evaluation]] = {}
+
+    def first(self, model: MutatedModel, mutant: int) -> int | None:
+        """The index of the first state in which a mutant differs; None if there is none."""
+        choice, end = _choice(self._program, mutant), 0
+        while end < len(self._states):
+            start, end = end, min(2 * end + _FIRST, end + _MOST)
+            states = self._states[start:end] | choice
+            differs = [self._differs(states, model, name) for name in model.actions_of[mutant]]
+            found = np.flatnonzero(np.logical_or.reduce(differs))
+            if len(found):
+                return start + int(found[0])
+        return None
+
+    def _differs(self, states: Words, model: MutatedModel, name: str) -> NDArray[np.bool_]:
+        """For each state, True if a step of the action differs. Effects are compared only where guards hold."""
+        if name not in self._actions:
+            sides = (model.of_action(name, changed=changed) for changed in (False, True))
+            pairs = instances_of_both(*sides)
+            guards = [(a.enabled if a else graph.FALSE, b.enabled if b else graph.FALSE) for a, b in pairs]
+            effects = [(a, b) for a, b in pairs if a is not None and b is not None]
+            asked = [graph.any_(graph.not_(graph.eq(*own)) for own in guards)]
+            asked.append(graph.any_(graph.and_(*own) for own in guards))
+            other = graph.any_(_effect_differs(a, b, model.inputs) for a, b in effects)
+            layout = self._program.layout
+            self._actions[name] = tuple(Evaluation(layout, n, self._effort) for n in (asked, [other]))  # type: ignore[assignment]
+        guards_differ, effect_differs = self._actions[name]
+        found, both = guards_differ(states)
+        where = np.flatnonzero(both)
+        found[where] |= effect_differs(states[where])[0]
+        return found
+
+
+def _effect_differs(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
+    """The condition that two instances are enabled, and that their steps differ."""
+    pruned, other = _pruned(a), _pruned(b)
+    differ = [
+        graph.not_(graph.eq(pruned.get(bound, graph.FALSE), other.get(bound, graph.FALSE)))
+        for bound in dict.fromkeys([*pruned, *other])
+    ]
+    differ.append(graph.and_(a.leads_on, leads_elsewhere(a, b, inputs)))
+    return graph.all_([a.enabled, b.enabled, graph.any_(differ)])
+
+
+def _pruned(instance: Instance) -> dict[str | None, Node]:
+    """For each bound, the condition that it prunes an enabled step; for None, that the step leaves its type."""
+    found: dict[str | None, Node] = {}
+    earlier = graph.FALSE
+    for check in sorted(instance.checks, key=lambda c: c.bound is None):
+        here = graph.and_(check.node, graph.not_(earlier))
+        found[check.bound] = graph.or_(found.get(check.bound, graph.FALSE), here)
+        earlier = graph.or_(earlier, check.node)
+    return found
+
 
 KILLED, NOTICED, EQUIVALENT, SURVIVED = "killed by a property", "noticed by counts", "equivalent", "survived"
 NOT_COMPARED = "not compared"
@@ -54,7 +279,7 @@ Kind = Annotated[str, Meta(pattern=f"^({'|'.join(KINDS)})\\Z")]
 How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_COUNTS, LIMIT))})\\Z")]
 
 
-class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class MutantResult(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict of one scenario on a mutant.
 
     - ``property``: the property that kills the mutant, at ``depth``. If ``how`` is HOLDS: the properties whose

@@ -13,8 +13,7 @@ import msgspec
 from highwater.checker.base.files import refuse_unwritable, write_text
 from highwater.checker.base.text import change, say, settings
 from highwater.checker.report.falsity import PropertyPart, false_part
-from highwater.checker.report.page.chart import chart
-from highwater.checker.report.page.lanes import Lanes, tells
+from highwater.checker.report.page.chart import Lanes, chart, tells
 from highwater.checker.report.page.run import Shown, ShownRun
 from highwater.checker.scenarios.request import Request
 from highwater.model.language import Array, Enum, Index, Messages, Model, Protocol, Rulebook, Struct, graph

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from highwater.checker.base.json_process import JsonProcess
+from highwater.checker.base.processes import JsonProcess
 from highwater.checker.testing.conformance.lockstep import Adapter, AdapterError, Outcome
 from highwater.traces.reading import printable
 
