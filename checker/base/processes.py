@@ -1,9 +1,9 @@
 """A pool of processes that run jobs in parallel, and a process that answers lines by lines.
 
-A process of a pool runs one job after another, and may report the progress of each. A terminal's Ctrl-C reaches only the parent
-process. ``Pool.interrupt`` interrupts the running jobs, which may then answer with a partial result. If a job raises
-an exception, the exception is the job's answer. All processes and their children end with the pool, even busy ones,
-and also if the parent process is killed.
+A process of a pool runs one job after another, and may report the progress of each. A terminal's Ctrl-C reaches only
+the parent process. ``Pool.interrupt`` interrupts the running jobs, which may then answer with a partial result. If a
+job raises an exception, the exception is the job's answer. All processes and their children end with the pool, even
+busy ones, and also if the parent process is killed.
 """
 
 from __future__ import annotations

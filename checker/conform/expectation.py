@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.conform.kafka_request import Event, KafkaRequest
-from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.model.language import State, graph, when
 from highwater.model.language.graph import BOOL, INT, Node

@@ -215,7 +215,7 @@ def _follow_loop(
     states: list[Scalars],
     steps: list[Step],
 ) -> Counterexample:
-    from highwater.checker.engines.liveness.search import NotViolatedError, confirm
+    from highwater.checker.engines.liveness import NotViolatedError, confirm
 
     prop = next(p for p in model.liveness if p.name == violation.property)
     try:

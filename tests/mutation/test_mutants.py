@@ -19,8 +19,8 @@ from highwater.checker.comparing.mutation.examining import (
 )
 from highwater.checker.comparing.mutation.examining import mutant_graph as graph_of
 from highwater.checker.engines import reference
-from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.native.code import program
+from highwater.checker.engines.native import program
 from highwater.checker.scenarios import catalogue, model_key, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from tests.command import highwater

@@ -15,8 +15,8 @@ from highwater.checker.base.checkpoint_directory import CheckpointDirectory
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import checkpoint, search, worker
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.program import Program
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.program import Program
 from highwater.model.language import (
     LanguageError,
     Model,

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.native.code import compiler, machine, program
-from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, Processor, TextName
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native import compiler, machine, program
 from highwater.checker.engines.native.levels import NativeLevels, search
+from highwater.checker.engines.native.machine import Beside, Effort, Machine, Processor, TextName
+from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.spark.request import package
 from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions
@@ -167,9 +167,9 @@ def test_without_better_code_the_search_goes_on(monkeypatch: pytest.MonkeyPatch,
 _FROM_AN_ARCHIVE = """
 import sys, tempfile
 from pathlib import Path
-from highwater.checker.engines.native.code import compiler
-from highwater.checker.engines.native.code.machine import Beside
-from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native import compiler
+from highwater.checker.engines.native.machine import Beside
+from highwater.checker.engines.native.machine import Effort
 assert ".zip" in compiler.__file__, compiler.__file__
 made = []
 Beside(sys.stdin.read(), Effort.USUAL, made.append).wait()

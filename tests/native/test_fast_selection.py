@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from highwater.checker.engines.native.code.machine import Effort, whole
-from highwater.checker.engines.native.text.kernels import Kernels
+from highwater.checker.engines.native.kernels import Kernels
+from highwater.checker.engines.native.machine import Effort, whole
 from highwater.checker.engines.state_graph import Layout
 from highwater.model.language import Model
 from tests import models
@@ -17,9 +17,9 @@ from tests.slow import slow
 
 _COMPILE = f"""
 import sys, llvmlite.binding as llvm
-from highwater.checker.engines.native.code import compiler
+from highwater.checker.engines.native import compiler
 llvm.set_option("", "-pass-remarks-missed=sdagisel")
-from highwater.checker.engines.native.code.machine import Processor
+from highwater.checker.engines.native.machine import Processor
 compiler.machine_code(sys.stdin.read(), Processor.host().parts, {Effort.QUICK.value}, {{}})
 """
 _MISSED = re.compile(r"FastISel missed: (.*) \(in function: \w+\)")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.text.ir import FunctionText
-from highwater.checker.engines.native.text.kernels import combine
+from highwater.checker.engines.native.ir import FunctionText
+from highwater.checker.engines.native.kernels import combine
+from highwater.checker.engines.native.machine import Effort, Machine
 
 COUNT = 1 << 18
 EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32

@@ -17,11 +17,11 @@ import pytest
 import highwater
 from highwater.checker.engines import by_name, cache
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.native.code import machine, program
-from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native import machine, program
+from highwater.checker.engines.native.kernels import Kernels
+from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.state_graph import LinkProgram
-from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import Idle, Vacuous
 from highwater.checker.runner import one

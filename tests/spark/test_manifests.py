@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.spark import checkpoint as module
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,

@@ -11,9 +11,9 @@ import pytest
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import reference
+from highwater.checker.engines.native import kernels, linking
 from highwater.checker.engines.native.initial import Evaluation, evaluated
 from highwater.checker.engines.native.state_graph import explore
-from highwater.checker.engines.native.text import kernels, linking
 from highwater.checker.engines.state_graph import Explored, Layout
 from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, require

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
-from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.program import Program
 from highwater.model.language import Model, State, StepProperty, as_bool, implies
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown

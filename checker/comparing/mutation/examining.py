@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
-from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram
 from highwater.checker.engines.solver.difference import instances_of_both, leads_elsewhere
 from highwater.checker.engines.state_graph import Explored, Words

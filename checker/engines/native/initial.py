@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
+from highwater.checker.engines.native.ir import FunctionText, ValueScope
+from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.state_graph import Explored, Layout, Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import LanguageError, Model

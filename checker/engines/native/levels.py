@@ -17,13 +17,12 @@ from contextlib import closing
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst, Totals
-from highwater.checker.engines.native.checkpoint import Checkpoint
-from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.checkpoint import Checkpoint, SearchState
 from highwater.checker.engines.native.frontier import Level, Part, not_written
-from highwater.checker.engines.native.search_state import SearchState
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
-from highwater.checker.engines.native.text.runtime import BATCH
+from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.program import Program
+from highwater.checker.engines.native.runtime import BATCH
 from highwater.checker.engines.native.worker import OUTPUT, TableFullError, Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import (

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.base.problems import interruption
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import (

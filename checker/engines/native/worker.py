@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.native.text.kernels import WORDS
-from highwater.checker.engines.native.text.runtime import BATCH, CONTEXT, SLACK
+from highwater.checker.engines.native.kernels import WORDS
+from highwater.checker.engines.native.runtime import BATCH, CONTEXT, SLACK
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import Model

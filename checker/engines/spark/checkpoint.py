@@ -36,7 +36,7 @@ from highwater.checker.base.checkpoint_directory import CheckpointDirectory, rem
 from highwater.checker.base.files import checksum, is_file_with, sync
 from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.columns import STATES, TRANSITIONS, with_dictionary
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
+from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.state_graph import Words
 
 GROUP = 1 << 17

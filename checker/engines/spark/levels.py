@@ -29,9 +29,9 @@ import pyarrow as pa
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst, Place, Totals
-from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.frontier import KeptArray, Store
-from highwater.checker.engines.native.text.kernels import WORDS
+from highwater.checker.engines.native.kernels import WORDS
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.spark.checkpoint import (
     GROUP,

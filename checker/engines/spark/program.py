@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable, TransitionTable
-from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import CompiledModel
-from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.state_graph import Linker, states_at_once
-from highwater.checker.engines.native.text.ir import FunctionText
-from highwater.checker.engines.native.text.kernels import (
+from highwater.checker.engines.native.ir import FunctionText
+from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
     PREDECESSOR,
     PREDECESSOR_BITS,
     WORDS,
 )
-from highwater.checker.engines.native.text.linking import LinkRuntime
-from highwater.checker.engines.native.text.runtime import CONTEXT
+from highwater.checker.engines.native.linking import LinkRuntime
+from highwater.checker.engines.native.machine import Effort, Machine
+from highwater.checker.engines.native.program import CompiledModel
+from highwater.checker.engines.native.runs import code
+from highwater.checker.engines.native.runtime import CONTEXT
+from highwater.checker.engines.native.state_graph import Linker, states_at_once
 from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.checkpoint import Columns, PartWriter, SparkCheckpoint, packed_columns
 from highwater.checker.engines.spark.request import ModelRequest, sources

@@ -11,7 +11,7 @@ from contextlib import closing, nullcontext
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.checkpoint import difference
-from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.spark.checkpoint import CommittedLevel, SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowProgram, compiled

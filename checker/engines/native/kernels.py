@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from highwater.checker.engines.native.text.ir import FunctionText, ValueScope, signed
+from highwater.checker.engines.native.ir import FunctionText, ValueScope, signed
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import Model

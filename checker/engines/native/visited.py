@@ -18,11 +18,10 @@ from typing import TypeVar
 import numpy as np
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.code import BLOCK, code
-from highwater.checker.engines.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.engines.native.frontier import KeptArray, NewFile, Store
-from highwater.checker.engines.native.text.runtime import SLACK
+from highwater.checker.engines.native.program import Program
+from highwater.checker.engines.native.runs import BLOCK, Room, SortedRun, code, written_run
+from highwater.checker.engines.native.runtime import SLACK
 from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
 

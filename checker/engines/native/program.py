@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from highwater.checker.engines import cache
-from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, TextName, whole
-from highwater.checker.engines.native.text.ir import WideNumberError, is_wide
-from highwater.checker.engines.native.text.kernels import (
+from highwater.checker.engines.native.ir import WideNumberError, is_wide
+from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
     PREDECESSOR,
     PREDECESSOR_BITS,
@@ -20,7 +19,8 @@ from highwater.checker.engines.native.text.kernels import (
     canonical,
     refuse_asymmetry,
 )
-from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
+from highwater.checker.engines.native.machine import Beside, Effort, Machine, TextName, whole
+from highwater.checker.engines.native.runtime import CONTEXT, Runtime
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.checker.scenarios.search import EngineError

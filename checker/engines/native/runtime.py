@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from highwater.checker.engines.native.text.ir import FunctionText, signed
-from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
+from highwater.checker.engines.native.ir import FunctionText, signed
+from highwater.checker.engines.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
 
 CONTEXT = {
     name: place

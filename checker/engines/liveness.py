@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from highwater.checker.engines.by_name import Explore, Search
-from highwater.checker.engines.liveness.fairness import (
+from highwater.checker.engines.fairness import (
     Bits,
     FairGroups,
     Flags,

@@ -19,8 +19,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines.native.code import compiler, machine
-from highwater.checker.engines.native.text.ir import INTRINSICS
+from highwater.checker.engines.native import compiler
+from highwater.checker.engines.native.ir import INTRINSICS
 
 
 class Effort(Enum):
@@ -176,7 +176,7 @@ class Beside:
 
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:
         self._effort, self._done, self._given_up = effort, done, False
-        self._whole = machine.whole(text)
+        self._whole = whole(text)
         # -P: no modules from the current directory. PYTHONPATH: the module search path of this process.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
@@ -214,7 +214,7 @@ class Beside:
             "llvm": compiler.llvm_versions(),
             "processor": processor.parts,
             "levels": self._effort.value,
-            "tuning": machine.TUNING,
+            "tuning": TUNING,
             "bytes": len(content),
         }
         code = b""
@@ -224,5 +224,5 @@ class Beside:
             code = process.stdout.read()
             process.wait()
         if process.returncode == 0 and code and not self._given_up:
-            machine.keep(TextName.of(self._whole), processor, self._effort, code)
+            keep(TextName.of(self._whole), processor, self._effort, code)
             self._done(Machine.of(code, self._effort))

@@ -6,15 +6,15 @@ and looks up the targets of their steps. Look-ups run in batches, so that memory
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import FunctionText, signed
-from highwater.checker.engines.native.text.kernels import (
+from highwater.checker.engines.native.ir import FunctionText, signed
+from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
     PREDECESSOR,
     PREDECESSOR_BITS,
     WORDS,
     Kernels,
 )
-from highwater.checker.engines.native.text.runtime import BATCH, CONTEXT, Runtime
+from highwater.checker.engines.native.runtime import BATCH, CONTEXT, Runtime
 
 FIELDS = {
     **CONTEXT,
