@@ -11,6 +11,7 @@ import click
 from highwater.checker.base.files import JsonOutput, refuse_unwritable
 from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.commands.options import (
+    TraceOutput,
     first_option,
     fresh_option,
     html_option,
@@ -19,14 +20,13 @@ from highwater.checker.commands.options import (
     quiet_option,
     search_engine_options,
     search_options,
+    trace_option,
     verbose_option,
 )
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
 from highwater.checker.report.results import Result
-from highwater.checker.report.trace_output import TraceOutput, trace_option
-from highwater.checker.runner import kept
-from highwater.checker.runner.kept import Reuse
+from highwater.checker.runner.one import Reuse, stored_results
 from highwater.checker.runner.side_by_side import Batch, explored
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -95,7 +95,7 @@ def check(
     found: dict[int, Result] = {}
     if batch.reuse is Reuse.REUSE and trace_out is None and html is None:
         # A stored result has no model, and showing a run needs the model: such a scenario is traced again.
-        found = kept.results(requests, batch.options, runs=quiet or not batch.shows_all)
+        found = stored_results(requests, batch.options, runs=quiet or not batch.shows_all)
     left = [number for number in range(len(requests)) if number not in found]
     try:
         for number, run in explored(batch, {number: requests[number] for number in left}):

@@ -26,7 +26,7 @@ from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.report.page.content import PageOutput
-from highwater.checker.runner.kept import Reuse
+from highwater.checker.runner.one import Reuse
 from highwater.traces.reports.text import count
 
 

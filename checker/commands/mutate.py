@@ -10,11 +10,10 @@ from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import width
 from highwater.checker.commands import options
-from highwater.checker.comparing.mutation import report
-from highwater.checker.comparing.mutation.examining import NOT_COMPARED, SURVIVED
-from highwater.checker.comparing.mutation.run import Findings, MutationRun
-from highwater.checker.runner.kept import Reuse
-from highwater.checker.runner.one import LiveLine
+from highwater.checker.comparing import mutation
+from highwater.checker.comparing.mutants import NOT_COMPARED, SURVIVED
+from highwater.checker.comparing.mutation import Findings, MutationRun
+from highwater.checker.runner.one import LiveLine, Reuse
 from highwater.checker.scenarios import scenario_files
 
 
@@ -81,10 +80,10 @@ def mutate(
     live.end()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios matches")
-    text = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width())
+    text = (mutation.summary(found),) if quiet else mutation.lines(found, full=verbose, width=width())
     for line in text:
         output.say(line)
-    output.write(report.as_json(found))
+    output.write(mutation.as_json(found))
     return status_of(found)
 
 

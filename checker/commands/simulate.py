@@ -10,19 +10,20 @@ from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import Status
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
+    TraceOutput,
     cache_option,
     html_option,
     json_option,
     limit_seconds_option,
     model_options,
     quiet_option,
+    trace_option,
     verbose_option,
     workers_option,
 )
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
-from highwater.checker.report.trace_output import TraceOutput, trace_option
 from highwater.checker.runner.one import walk
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request

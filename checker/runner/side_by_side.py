@@ -21,8 +21,7 @@ from highwater.checker.base.text import width
 from highwater.checker.engines.by_name import Engine, Search
 from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
-from highwater.checker.runner.kept import Reuse
-from highwater.checker.runner.one import LiveLine
+from highwater.checker.runner.one import LiveLine, Reuse
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import (

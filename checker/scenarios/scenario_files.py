@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
-from highwater.checker.scenarios import catalogue, user_code
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model import registry
@@ -415,7 +415,7 @@ class _File:
                 path = self.path.parent / protocol
                 if not path.is_file():
                     raise InputError(f"protocol: there is no file {path}")
-                user_code.refuse_foreign(path, self.path.parent, "protocol")
+                catalogue.refuse_foreign(path, self.path.parent, "protocol")
             else:
                 return catalogue.load(protocol)
         return catalogue.load_file(path)

@@ -10,7 +10,7 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.scenarios import catalogue
-from highwater.checker.scenarios.user_code import imported_by
+from highwater.checker.scenarios.catalogue import imported_by
 from highwater.model.language import Model
 
 MAIN = """

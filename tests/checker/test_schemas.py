@@ -18,7 +18,7 @@ FILES = {
     "result": "checker/report/result.schema.json",
     "proof": "checker/report/proof.schema.json",
     "gate": "checker/comparing/gate/gate.schema.json",
-    "mutation": "checker/comparing/mutation/mutation.schema.json",
+    "mutation": "checker/comparing/mutation.schema.json",
     "report": "traces/reports/report.schema.json",
     "incidents": "checker/follow/incidents.schema.json",
 }

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.mutation.examining import (
+from highwater.checker.comparing.mutants import (
     MutantSearch,
     MutatedModel,
     levels_of,
     program_for,
     roots_of,
 )
-from highwater.checker.comparing.mutation.examining import mutant_graph as graph_of
+from highwater.checker.comparing.mutants import mutant_graph as graph_of
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.machine import Effort

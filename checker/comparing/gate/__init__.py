@@ -8,5 +8,5 @@
   also finds other scenarios that reach a state in which two revisions differ.
 - ``report`` writes the report, for people and as JSON.
 
-The package ``models`` loads the model of another revision and compares it with the present one.
+``comparing`` loads the model of another revision and compares it with the present one.
 """

@@ -26,9 +26,8 @@ from highwater.checker.comparing.gate.entries import (
     run,
     run_image,
 )
-from highwater.checker.comparing.models.revisions import Image
-from highwater.checker.runner.kept import Reuse
-from highwater.checker.runner.one import LiveLine
+from highwater.checker.comparing.revisions import Image
+from highwater.checker.runner.one import LiveLine, Reuse
 
 GRAPH = "graph"
 """The key of the model's fingerprint. This fact may change without being a difference."""

@@ -18,15 +18,15 @@ from typing import Any
 
 import highwater
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.comparing.models.revisions import Asked, Image, RestoredModel, UnknownImageError
+from highwater.checker.comparing.revisions import Asked, Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import cache
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import NOT_REACHED, REACHED
-from highwater.checker.runner import kept
+from highwater.checker.runner import one
 from highwater.checker.runner import one as exploration
-from highwater.checker.runner.kept import Reuse
-from highwater.checker.scenarios import model_key, scenario_files, user_code
+from highwater.checker.runner.one import Reuse
+from highwater.checker.scenarios import catalogue, model_key, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.model_key import KEPT, by_action
 from highwater.checker.scenarios.request import Overrides, Request
@@ -137,7 +137,7 @@ class GateEntry:
     def __post_init__(self) -> None:
         """Raises InputError for a scenario outside the root, because its protocol would be executed."""
         if self.scenario.endswith(".toml"):
-            user_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
+            catalogue.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
     def of_scenario(cls, name: str, root: Path) -> GateEntry:
@@ -266,7 +266,7 @@ def run(
     try:
         request = entry.request()
         identity = None if reuse is Reuse.NEVER else model_key.request_key(request)
-        asked = entry.kind, entry.unbounded, kept.asked_of(request, SearchOptions(workers=1))
+        asked = entry.kind, entry.unbounded, one.asked_of(request, SearchOptions(workers=1))
         if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
             return known
         if entry.kind == PROTOCOL:
@@ -276,7 +276,7 @@ def run(
         else:
             _scenario(entry, ran, limit_seconds, memory_bytes, Reuse.NEVER if identity is None else reuse)
         if ran.facts is not None and identity is not None and model_key.sources_unchanged():
-            cache.keep(replace(ran, explored_at=ran.explored_at or kept.now()), identity, asked)
+            cache.keep(replace(ran, explored_at=ran.explored_at or one.now()), identity, asked)
     except InternalError:
         raise
     except (LanguageError, InputError) as wrong:

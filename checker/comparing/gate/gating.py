@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.comparing.differences import Comparison
 from highwater.checker.comparing.gate import comparison
 from highwater.checker.comparing.gate.baseline import Baseline, sort_key
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, rules_on_nowhere
-from highwater.checker.comparing.models import states as models
-from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.revisions import (
+from highwater.checker.comparing.revisions import (
     Image,
     RestoredModel,
     UnknownImageError,
     checked_out,
     last_change,
 )
-from highwater.checker.runner.kept import Reuse
+from highwater.checker.comparing.states import compare as compare_states
+from highwater.checker.runner.one import Reuse
 from highwater.checker.scenarios.model_key import KEPT, engine_key
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import LanguageError
@@ -351,7 +351,7 @@ def _explain(gate: Gate, images: Mapping[Key, Image], options: Options) -> None:
             continue
         try:
             asked = verdict.entry.request()
-            gate.explained.append(models.compare(verdict.entry.name, image, asked.model(), asked))
+            gate.explained.append(compare_states(verdict.entry.name, image, asked.model(), asked))
         except KeyboardInterrupt:
             gate.interrupted = True
             return

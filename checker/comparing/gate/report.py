@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from highwater.checker.comparing import differences
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.gating import Gate
-from highwater.checker.comparing.models import differences
 from highwater.checker.report import counterexample
 from highwater.checker.report.page.run import ShownRun, of_example
 from highwater.checker.scenarios.model_key import engine_key

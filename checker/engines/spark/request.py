@@ -22,8 +22,8 @@ import msgspec
 import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import catalogue
+from highwater.checker.scenarios.catalogue import imported_by
 from highwater.checker.scenarios.search import EngineError
-from highwater.checker.scenarios.user_code import imported_by
 from highwater.model import registry
 from highwater.model.language import Invariant, Model, StepProperty
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.comparing.models.differences import (
+from highwater.checker.comparing.differences import (
     ActionChange,
     Comparison,
     Expressions,
 )
-from highwater.checker.comparing.models.revisions import Image, RestoredModel
+from highwater.checker.comparing.revisions import Image, RestoredModel
 from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.solver.difference import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.checker.comparing.models.revisions import RestoredModel
+from highwater.checker.comparing.revisions import RestoredModel
 from highwater.checker.engines.solver.difference import changes
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing import models
 from highwater.model.language import Action, Invariant, Liveness, Model, StepProperty, Struct, graph, types
 from highwater.model.language.graph import Node, made_of
 from highwater.model.language.liveness import Case, FairGroup, Kind, TracedLiveness
@@ -51,7 +50,7 @@ class Revision:
 
     def images(self, asked: Sequence[Asked]) -> list[Image]:
         """For each request, the image of its model in this revision, or ``{"error": …}``."""
-        source = pkgutil.get_data(models.__name__, "image.py")
+        source = pkgutil.get_data(__package__, "image.py")
         assert source is not None
         done = subprocess.run(
             [sys.executable, "-I", "-c", source.decode(), str(self.directory)],
