@@ -11,7 +11,6 @@ import click
 from highwater.checker.base.files import JsonOutput, refuse_unwritable
 from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.commands.options import (
-    TraceOutput,
     first_option,
     fresh_option,
     html_option,
@@ -25,6 +24,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
+from highwater.checker.report.counterexample import TraceOutput
 from highwater.checker.report.results import Result
 from highwater.checker.runner.one import Reuse, stored_results
 from highwater.checker.runner.side_by_side import Batch, explored

@@ -10,7 +10,6 @@ from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import Status
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
-    TraceOutput,
     cache_option,
     html_option,
     json_option,
@@ -22,6 +21,7 @@ from highwater.checker.commands.options import (
     workers_option,
 )
 from highwater.checker.report import summary
+from highwater.checker.report.counterexample import TraceOutput
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
 from highwater.checker.runner.one import walk

@@ -15,9 +15,14 @@ from typing import Any, ClassVar
 import click
 
 from highwater.checker.base.problems import Status
-from highwater.checker.commands.options import TraceOutput
 from highwater.checker.report import counterexample
-from highwater.checker.report.counterexample import AbstractRun, AbstractStep, Counterexample, Step
+from highwater.checker.report.counterexample import (
+    AbstractRun,
+    AbstractStep,
+    Counterexample,
+    Step,
+    TraceOutput,
+)
 from highwater.checker.report.vacuity import CONSTANT, Vacuous
 from highwater.checker.scenarios.request import OPTION, Checked, Request
 from highwater.checker.scenarios.search import SearchResult, SimulationResult

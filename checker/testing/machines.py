@@ -26,9 +26,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.commands.options import TraceOutput
 from highwater.checker.report import counterexample
-from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.report.counterexample import Counterexample, TraceOutput
 from highwater.checker.scenarios.request import Request, Subject, asked
 from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language import Model
