@@ -39,26 +39,14 @@ def stated(name: str) -> Stated:
     """The properties of the protocol of this name. Raises ChoiceError if there is no such protocol."""
     protocol = registry.protocol_of(name)
     module = importlib.import_module(f"highwater.invariants.{name}")
-    inductive = _inductive(name)
     return Stated(
         (*getattr(module, "INVARIANTS", ()), *protocol.invariants),
         (*getattr(module, "STEP_PROPERTIES", ()), *protocol.step_properties),
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
-        () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
-        () if inductive is None else tuple(getattr(inductive, "HELPER_STEPS", {}).get(protocol.name, ())),
+        getattr(module, "HELPERS", ()),
+        getattr(module, "HELPER_STEPS", ()),
         (*getattr(module, "REACHABLE", ()), *protocol.reachable),
     )
-
-
-def _inductive(name: str) -> Any:
-    package = f"highwater.invariants.{name.split('.')[0]}"
-    wanted = f"{package}.inductive"
-    try:
-        return importlib.import_module(wanted)
-    except ModuleNotFoundError as missing:
-        if missing.name != wanted:
-            raise
-        return None
 
 
 @dataclass

@@ -33,7 +33,7 @@ from highwater.model.versions import versions
 
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.request import SparkOptions
-    from highwater.checker.tables.directory import TableDirectory, WrittenTables
+    from highwater.checker.tables import TableDirectory, WrittenTables
 
 
 @click.command(short_help="Write a scenario's states and transitions as Parquet tables.")
@@ -69,7 +69,7 @@ def states(
     """
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
-    from highwater.checker.tables.directory import TableDirectory, WrittenTables
+    from highwater.checker.tables import TableDirectory, WrittenTables
 
     spark = _spark_options(engine, out)
     output = JsonOutput(json_file, quiet=quiet)
@@ -122,8 +122,7 @@ def _written(
     progress: ProgressReporter,
 ) -> WrittenTables:
     """Explore with an engine, and write the tables."""
-    from highwater.checker.tables.directory import count_tables
-    from highwater.checker.tables.writing import write
+    from highwater.checker.tables import count_tables, write
 
     if spark is not None:
         from highwater.checker.engines.spark import search as search_on_spark

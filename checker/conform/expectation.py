@@ -20,7 +20,7 @@ from highwater.model.language import State, graph, when
 from highwater.model.language.graph import BOOL, INT, Node
 from highwater.model.language.model import Model
 from highwater.model.language.tracing import tracing
-from highwater.model.language.values import as_bool
+from highwater.model.language.types import as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import Error
 from highwater.model.replication.topic.protocol import Topic

@@ -19,11 +19,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.model.language import Enum, Index, LanguageError, Model, State, Struct, Truth, graph, values
+from highwater.model.language import (
+    Enum,
+    Index,
+    LanguageError,
+    Model,
+    State,
+    Struct,
+    Truth,
+    all_of,
+    any_of,
+    as_bool,
+    graph,
+    size,
+    total,
+)
 from highwater.model.language.graph import Node
 from highwater.model.language.tracing import tracing
-from highwater.model.language.types import Type
-from highwater.model.language.values import Value
+from highwater.model.language.types import Type, Value
 from highwater.model.names import unknown
 
 LONGEST = 2_000
@@ -58,7 +71,7 @@ def condition(model: Model, text: str) -> Node:
     found = _read(model, text)
     if not isinstance(found, (Truth, bool)):
         raise InputError(f"{_short(text)!r} is a value, not a condition: compare it with something")
-    return values.as_bool(found).node
+    return as_bool(found).node
 
 
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
@@ -69,7 +82,7 @@ def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
     """
     found = _read(model, text)
     if isinstance(found, bool):
-        found = values.as_bool(found)
+        found = as_bool(found)
     if not isinstance(found, Value):
         raise InputError(f"{_short(text)!r} reads nothing from the state")
     return found.type, found.nodes
@@ -165,19 +178,19 @@ class _Reading:
     def _unaryop(self, tree: ast.UnaryOp) -> Any:
         inner = self.of(tree.operand)
         if isinstance(tree.op, ast.Not):
-            return ~values.as_bool(inner)
+            return ~as_bool(inner)
         if isinstance(tree.op, ast.USub):
             return -inner
         raise _refuse(tree, "is an operator that there is not")
 
     def _boolop(self, tree: ast.BoolOp) -> Truth:
-        parts = [values.as_bool(self.of(part)) for part in tree.values]
-        return values.all_of(parts) if isinstance(tree.op, ast.And) else values.any_of(parts)
+        parts = [as_bool(self.of(part)) for part in tree.values]
+        return all_of(parts) if isinstance(tree.op, ast.And) else any_of(parts)
 
     def _compare(self, tree: ast.Compare) -> Truth:
         sides = [self.of(side) for side in (tree.left, *tree.comparators)]
-        return values.all_of(
-            values.as_bool(self._compared(tree, op, a, b))
+        return all_of(
+            as_bool(self._compared(tree, op, a, b))
             for op, a, b in zip(tree.ops, sides, sides[1:], strict=False)
         )
 
@@ -209,12 +222,12 @@ class _Reading:
             raise _refuse(tree, "takes one argument")
         (argument,) = tree.args
         if name == "size":
-            return values.size(self.of(argument))
+            return size(self.of(argument))
         if name in ("any", "all", "count") and isinstance(argument, ast.GeneratorExp):
-            parts = [values.as_bool(part) for part in self._each(argument)]
+            parts = [as_bool(part) for part in self._each(argument)]
             if name == "count":
-                return values.total(parts)
-            return values.any_of(parts) if name == "any" else values.all_of(parts)
+                return total(parts)
+            return any_of(parts) if name == "any" else all_of(parts)
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
@@ -231,9 +244,9 @@ class _Reading:
         found, name, before = [], loop.target.id, dict(self._bound)
         for constant in over.constants():
             self._bound[name] = constant
-            wanted = values.all_of([values.as_bool(self.of(part)) for part in loop.ifs])
+            wanted = all_of([as_bool(self.of(part)) for part in loop.ifs])
             if wanted.node is not graph.FALSE:
-                found.append(values.as_bool(self.of(tree.elt)) & wanted)
+                found.append(as_bool(self.of(tree.elt)) & wanted)
         self._bound = before
         return found
 

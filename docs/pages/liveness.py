@@ -16,7 +16,7 @@ from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness
 from highwater.model.language.model import trace_liveness
-from highwater.model.language.values import Number, Truth
+from highwater.model.language.types import Number, Truth
 from highwater.model.replication import Replication
 
 

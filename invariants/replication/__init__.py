@@ -1,11 +1,24 @@
 """Properties of the protocol ``replication`` and of its parts."""
 
-from highwater.invariants.replication import cluster, commits, liveness, reachable, sentences, steps
-from highwater.invariants.replication.promise import keeps_the_promise
+from highwater.invariants.replication import (
+    cluster,
+    commits,
+    histories,
+    knowledge,
+    liveness,
+    promise,
+    reachable,
+    sentences,
+    steps,
+)
 from highwater.invariants.statements import defined, goals
 from highwater.model.language import Invariant, Liveness, StepProperty
 
 INVARIANTS = defined(Invariant, cluster, sentences)
-STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
+STEP_PROPERTIES = (promise.keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
 LIVENESS = defined(Liveness, liveness)
 REACHABLE = goals(reachable)
+HELPERS = defined(Invariant, knowledge, histories, commits, promise)
+"""Invariants that make the others inductive. They are proved together with them."""
+HELPER_STEPS = defined(StepProperty, knowledge)
+"""Step properties that only proofs check."""

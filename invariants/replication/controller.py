@@ -7,6 +7,8 @@ assumes that the leader proposes every possible ISR infinitely often. ``liveness
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.invariants import statements
 from highwater.invariants.replication import steps
 from highwater.invariants.replication.steps import favours_availability, is_requested
@@ -437,3 +439,57 @@ INVARIANTS = defined(Invariant, __name__)
 STEP_PROPERTIES = defined(StepProperty, steps)
 LIVENESS = defined(Liveness, __name__)
 REACHABLE = goals(__name__)
+
+# Helper invariants make the invariants inductive. An invariant can hold in every reachable state, and still fail after
+# a step from an unreachable state; a helper excludes such states. No helper is assumed: helpers are proved, too.
+
+
+@invariant("B8")
+def brokers_are_registered(m: Controller, s: State) -> Truth:
+    """Every broker has a registration: registrations are replaced, never removed.
+
+    From a state in which a broker has none, steps could unfence and elect the broker. The leader would then not be
+    active.
+    """
+    return all_of(s.registrations[b].registered for b in m.broker)
+
+
+@invariant("966.3", rule="isr_may_become_empty")
+def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
+    """If there is no leader, the ISR is empty: the last member leaves the ISR when it cannot lead.
+
+    ``isr_members_are_eligible`` permits an ineligible last member while there is no leader; this helper excludes that.
+    """
+    return implies(s.partition.leader.is_none, s.partition.isr.is_empty)
+
+
+@invariant("B8, 966.9")
+def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
+    """Each replica is listed once. At least one replica is not being added, and at least one is not being removed.
+
+    So a cancelled or completed reassignment leaves at least one replica.
+    """
+    p = s.partition
+    replicas = m.assigned(p)
+    left = ~(replicas - p.adding).is_empty & ~(replicas - p.removing).is_empty
+    return left & (size(replicas) == p.replicas.length)
+
+
+@invariant("966.4, 966.10, 966.11")
+def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Iterator[Truth]:
+    """ELR, last known ELR and last known leader are empty if the rules that maintain them are off.
+
+    They are empty in the initial state, and no other rule adds a member.
+    """
+    p = s.partition
+    for rule, nobody in (
+        ("eligible_leader_replicas", p.elr.is_empty),
+        ("last_known_elr", p.last_known_elr.is_empty),
+        ("last_known_leader", p.last_known_leader.is_none),
+    ):
+        if not m.on(rule):
+            yield nobody
+
+
+HELPERS = defined(Invariant, __name__)[len(INVARIANTS) :]
+"""The invariants below ``INVARIANTS``. They are proved together with it."""

@@ -40,13 +40,22 @@ from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty, step_property
 from highwater.model.language.tracing import Checks, enabled, implies, one_of, otherwise, require, under, when
-from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
-from highwater.model.language.values import (
+from highwater.model.language.types import (
+    Array,
     ArrayValue,
+    Bool,
+    Enum,
+    Index,
+    Int,
     Number,
+    Only,
+    Option,
     OptionValue,
+    Seq,
     SeqValue,
+    Set,
     SetValue,
+    Struct,
     StructValue,
     Truth,
     all_of,

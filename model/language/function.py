@@ -14,7 +14,7 @@ from highwater.model.language import graph, types
 from highwater.model.language.errors import BoundError, LanguageError
 from highwater.model.language.graph import BOOL, Node, compile_nodes, undefined_any
 from highwater.model.language.tracing import Checks, tracing
-from highwater.model.language.values import Value
+from highwater.model.language.types import Value
 
 Decoder = Callable[[Sequence[int]], Any]
 

@@ -19,11 +19,17 @@ from highwater.model.language.types import (
     Index,
     IntType,
     Leaf,
+    Number,
     Set,
     Struct,
+    StructValue,
+    Truth,
     Type,
+    Value,
+    all_of,
+    any_of,
+    total,
 )
-from highwater.model.language.values import Number, StructValue, Truth, Value, all_of, any_of, total
 
 
 def count_of(type: Type) -> int:

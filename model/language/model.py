@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph
 from highwater.model.language.declarations import check_names, takes
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import Node, inputs_of, substituted, undefined
@@ -31,7 +31,7 @@ from highwater.model.language.tracing import (
     returned_condition,
     tracing,
 )
-from highwater.model.language.types import Leaf
+from highwater.model.language.types import Leaf, Truth, Value, as_bool
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
 """The error message for a protocol without an initial state."""
@@ -363,7 +363,7 @@ class Model:
         """
         return next(p.node for p in self.step_properties if p.name == name)
 
-    def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
+    def enabled(self, name: str, parameters: Mapping[str, Any]) -> Truth:
         """The condition that the action with this name is enabled with these parameter values.
 
         Omitted parameters can have any value. Raises LanguageError if the action or a parameter is unknown.
@@ -376,10 +376,10 @@ class Model:
         for parameter in parameters:
             if parameter not in (names := self.parameters_of(known[name])):
                 raise fail(f"{name} has no parameter {parameter!r}; it has {', '.join(names) or 'none'}")
-        wanted = {p: v._plain() if isinstance(v, values.Value) else v for p, v in parameters.items()}
+        wanted = {p: v._plain() if isinstance(v, Value) else v for p, v in parameters.items()}
         own = (i for i in self.instances if i.action.name == name)
         fitting = (i for i in own if all(i.parameters.get(p) == v for p, v in wanted.items()))
-        return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
+        return Truth(None, (graph.any_(i.enabled for i in fitting),))
 
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
@@ -517,7 +517,7 @@ def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> C
             raise LanguageError(f"the {kind} property {liveness.name} returns {only}", where)
         first, returned = returned
         premise = returned_condition(first, what, where).node
-        premise = graph.or_(premise, undefined(values.as_bool(first).node))
+        premise = graph.or_(premise, undefined(as_bool(first).node))
     elif kind in (Kind.LEADS_TO, Kind.LEADS_TO_ALWAYS):
         raise LanguageError(f"the {kind} property {liveness.name} returns (premise, goal)", where)
     goals = list(returned) if kind.lasting and isinstance(returned, (list, Iterator)) else [returned]
@@ -574,6 +574,6 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fa
             returned = _look(model, liveness.name, fairness.when, choices[choice])
             what, where = f"the condition of {label}", place_of(fairness.when)
             when = returned_condition(returned, what, where).node
-            if undefined(values.as_bool(returned).node) is not graph.FALSE:
+            if undefined(as_bool(returned).node) is not graph.FALSE:
                 raise LanguageError(f"{what} divides by what can be zero: put the case in a where()", where)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)

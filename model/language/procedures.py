@@ -16,8 +16,7 @@ from highwater.model.language.liveness import Liveness, weak
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import require
-from highwater.model.language.types import Int, Only, Struct
-from highwater.model.language.values import all_of, any_of
+from highwater.model.language.types import Int, Only, Struct, all_of, any_of
 from highwater.model.names import unknown
 
 

@@ -23,7 +23,7 @@ from highwater.model.language.protocol import Protocol
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.tracing import implies, looking
-from highwater.model.language.values import Truth
+from highwater.model.language.types import Truth
 
 Mapped = Mapping[str, Any]
 """The fields of an abstract state, as symbolic values over a concrete state."""

@@ -10,12 +10,26 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from highwater.model.language import graph, mutation, values
+from highwater.model.language import graph, mutation
 from highwater.model.language.containers import no_element
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.tracing import Check, Write, WriteTarget, current
-from highwater.model.language.types import Array, Hits, Seq, Struct, Type
+from highwater.model.language.types import (
+    COMPARISONS,
+    OPERATORS,
+    UNARY,
+    Array,
+    Hits,
+    Number,
+    Seq,
+    Struct,
+    StructValue,
+    Truth,
+    Type,
+    Value,
+    lift_like,
+)
 
 
 class State:
@@ -25,7 +39,7 @@ class State:
         value = type.wrap(nodes)
         self.__dict__.update(_value=value, next=Next(value, type, 0))
 
-    _value: values.StructValue
+    _value: StructValue
     next: Next
 
     def __getattr__(self, name: str) -> Any:
@@ -40,11 +54,11 @@ class State:
             raise fail("the state after a step is written field by field: write s.next.field = …")
         raise fail(f"the state before a step never changes: write s.next.{name} = …")
 
-    def __eq__(self, other: object) -> values.Truth:  # type: ignore[override]
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
         """The condition that two states are equal, field by field."""
         return self._value == (other._value if isinstance(other, State) else other)
 
-    def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         return ~(self == other)
 
 
@@ -64,7 +78,7 @@ _refuse_the_rest_of_state()
 class Next:
     """A place in the state after a step: a field or an element, for assignments such as ``s.next.logs[b] = …``."""
 
-    _old: values.Value
+    _old: Value
     _type: Type
     _start: int
     _hits: Hits
@@ -72,7 +86,7 @@ class Next:
 
     def __init__(
         self,
-        old: values.Value,
+        old: Value,
         type: Type,
         start: int,
         hits: Hits = (),
@@ -108,7 +122,7 @@ class Next:
             node = self._type.index.lift(index).nodes[0]
         elif isinstance(self._type, Seq):
             count, first = self._type.maximum, self._start + 1
-            node = values.lift_like(_ZERO, index).nodes[0]
+            node = lift_like(_ZERO, index).nodes[0]
         else:
             raise fail(f"{self._type} has no elements to write; {READ}")
         width = self._type.element.leaf_count
@@ -217,7 +231,7 @@ class AbsentField(Next):
 
 
 READ = "s.next is only written: read the state before the step, or keep what you write in a local variable"
-_ZERO = values.Number(None, (graph.const(0, INT),))
+_ZERO = Number(None, (graph.const(0, INT),))
 
 
 def _refuse_reading() -> None:
@@ -232,12 +246,12 @@ def _refuse_reading() -> None:
 
         return refuse
 
-    for name, symbol in values.OPERATORS.items():
+    for name, symbol in OPERATORS.items():
         setattr(Next, f"__{name}__", refuse)
         setattr(Next, f"__r{name}__", refuse)
         setattr(Next, f"__i{name}__", in_place(symbol))
     asked = "eq ne hash bool iter contains len call int index float str format delattr delitem"
-    for name in (*values.COMPARISONS, *values.UNARY, *asked.split()):
+    for name in (*COMPARISONS, *UNARY, *asked.split()):
         setattr(Next, f"__{name}__", refuse)
 
 

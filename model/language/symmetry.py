@@ -18,8 +18,19 @@ from highwater.model.language.initial import LISTED, Scalars
 from highwater.model.language.interpreter import Interpreter, PossibleStep
 from highwater.model.language.messages import MessageKind, number_of, value_at
 from highwater.model.language.model import Model
-from highwater.model.language.types import Array, Enum, Index, IntType, Option, Seq, Set, Struct, Type
-from highwater.model.language.values import SeqValue, where
+from highwater.model.language.types import (
+    Array,
+    Enum,
+    Index,
+    IntType,
+    Option,
+    Seq,
+    SeqValue,
+    Set,
+    Struct,
+    Type,
+    where,
+)
 
 Renaming = Mapping[str, Sequence[int]]
 """For each symmetric index, by name: the new value of each index value."""

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from highwater.model.language import graph, mutation, values
+from highwater.model.language import graph, mutation
 from highwater.model.language.declarations import LIMIT, Named, check_domain, refuse_exits, too_many
 from highwater.model.language.errors import LanguageError, fail, meant, place, place_of
 from highwater.model.language.graph import (
@@ -27,8 +27,7 @@ from highwater.model.language.graph import (
     undefined_any,
     where_defined,
 )
-from highwater.model.language.types import Leaf, Type
-from highwater.model.language.values import Truth, all_of, as_bool, where
+from highwater.model.language.types import Leaf, Truth, Type, Value, all_of, as_bool, where
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Trace:
     """The condition that all enclosing ``when`` blocks apply."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
     """For each open block: the disjunction of the conditions of its latest ``when`` chain; None if it has no chain."""
-    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
+    enabled: Callable[[str, dict[str, Any]], Truth] | None = None
     """The implementation of the language's function ``enabled``; None in actions."""
     script: tuple[int, ...] = ()
     """For each call of ``one_of``, the number of the value to choose; 0 for calls past the end of the script."""
@@ -124,7 +123,7 @@ def tracing(
     *,
     ends_early: bool = False,
     script: tuple[int, ...] = (),
-    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
+    enabled: Callable[[str, dict[str, Any]], Truth] | None = None,
 ) -> Iterator[Trace]:
     """A context that records guards, writes, checks and premises in a new trace.
 
@@ -145,7 +144,7 @@ def looking(
     what: str,
     where: str | None,
     on: Callable[[str], bool],
-    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
+    enabled: Callable[[str, dict[str, Any]], Truth] | None = None,
 ) -> Iterator[Trace]:
     """A context that traces a function. Raises LanguageError at ``where`` if the function writes or requires something.
 
@@ -165,7 +164,7 @@ def current(word: str) -> Trace:
     return trace
 
 
-def require(name: str, condition: values.Truth | bool | None = None, *, rule: str | None = None) -> None:
+def require(name: str, condition: Truth | bool | None = None, *, rule: str | None = None) -> None:
     """State a guard of the current action: a step is enabled only if the condition holds.
 
     Reports of refused steps show ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
@@ -174,7 +173,7 @@ def require(name: str, condition: values.Truth | bool | None = None, *, rule: st
     """
     if not isinstance(name, str):
         raise fail(f'require() takes a name first, a text: write require("…", condition), not {name!r}')
-    trace, node = current("require()"), values.as_bool(condition).node
+    trace, node = current("require()"), as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
         return
     if mutation.active is not None:
@@ -185,7 +184,7 @@ def require(name: str, condition: values.Truth | bool | None = None, *, rule: st
         raise NeverTaken(name)
 
 
-def enabled(action: str, /, **parameters: Any) -> values.Truth:
+def enabled(action: str, /, **parameters: Any) -> Truth:
     """The condition that this action is enabled. Omitted parameters can have any value.
 
     For properties only. Raises LanguageError in an action, and for an unknown action or parameter.
@@ -198,10 +197,10 @@ def enabled(action: str, /, **parameters: Any) -> values.Truth:
     return asked(action, parameters)
 
 
-def under(rule: str, condition: values.Truth | bool) -> values.Truth:
+def under(rule: str, condition: Truth | bool) -> Truth:
     """``condition`` if the rule is on, else true. Raises LanguageError if the protocol has no such rule."""
-    condition = values.as_bool(condition)
-    return condition if _is_on(rule, "under()") else values.as_bool(True)
+    condition = as_bool(condition)
+    return condition if _is_on(rule, "under()") else as_bool(True)
 
 
 def _is_on(rule: str, word: str) -> bool:
@@ -219,13 +218,13 @@ def _answer(on: Callable[[str], bool] | None, rule: str, without: str) -> bool:
         raise fail(wrong.message) from None
 
 
-def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
+def implies(premise: Truth | bool, conclusion: Truth | bool) -> Truth:
     """The condition that the premise implies the conclusion.
 
     The trace records the premise. Reports show the number of states or steps that satisfy a premise of a property, so a
     vacuous property is visible.
     """
-    premise = values.as_bool(premise)
+    premise = as_bool(premise)
     trace = _current.get()
     if trace is not None:
         with suppress(LanguageError):  # of an element that does not exist, under a guard
@@ -233,14 +232,14 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     return ~premise | conclusion
 
 
-def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
+def returned_condition(result: object, what: str, place: str | None) -> Truth:
     """The result of a property's function as a condition that is false if it needs a division by zero.
 
     Raises LanguageError at ``place`` if the result is not a condition; ``what`` names the property.
     """
-    if not isinstance(result, (values.Truth, bool)):
+    if not isinstance(result, (Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
-    return values.Truth(None, (where_defined(values.as_bool(result).node),))
+    return Truth(None, (where_defined(as_bool(result).node),))
 
 
 # The result of a traced action: guards, written scalars, and checks.
@@ -299,7 +298,7 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 # the action is traced once for each choice.
 
 
-def when(condition: values.Truth | bool) -> AbstractContextManager[None]:
+def when(condition: Truth | bool) -> AbstractContextManager[None]:
     """A context whose writes, messages and guards apply only if the condition holds.
 
     Two ``when`` blocks may write the same field if their conditions exclude each other. A step from a state that
@@ -308,7 +307,7 @@ def when(condition: values.Truth | bool) -> AbstractContextManager[None]:
     return _block(condition, "when()")
 
 
-def otherwise(condition: values.Truth | bool = True) -> AbstractContextManager[None]:
+def otherwise(condition: Truth | bool = True) -> AbstractContextManager[None]:
     """A symbolic ``elif`` or ``else`` after ``with when(…):``.
 
     The block applies if the condition holds and no earlier condition of the chain holds. Raises LanguageError if no
@@ -319,15 +318,15 @@ def otherwise(condition: values.Truth | bool = True) -> AbstractContextManager[N
     return _block(condition, "otherwise()")
 
 
-def _block(condition: values.Truth | bool, word: str) -> AbstractContextManager[None]:
+def _block(condition: Truth | bool, word: str) -> AbstractContextManager[None]:
     trace, key, caller = current(word), object(), sys._getframe(2)
     refuse_exits(caller.f_code, caller.f_lineno)
     trace.unentered[key] = word, place()
-    return _branch(trace, values.as_bool(condition), word, key)
+    return _branch(trace, as_bool(condition), word, key)
 
 
 @contextmanager
-def _branch(trace: Trace, condition: values.Truth, word: str, key: object) -> Iterator[None]:
+def _branch(trace: Trace, condition: Truth, word: str, key: object) -> Iterator[None]:
     del trace.unentered[key]
     if word == "when()":
         trace.branches[-1] = None
@@ -371,11 +370,11 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     position = len(trace.chosen)
     number = trace.script[position] if position < len(trace.script) else 0
     value = found[number]
-    if isinstance(value, values.Value) and not all(n.is_const for n in value.nodes):
+    if isinstance(value, Value) and not all(n.is_const for n in value.nodes):
         raise fail(
             f"one_of({name!r}, …) chooses from what is known while tracing, not from values of the state"
         )
-    plain = value._plain() if isinstance(value, values.Value) else value
+    plain = value._plain() if isinstance(value, Value) else value
     trace.chosen.append((name, plain, number, len(found)))
     return value
 
@@ -505,4 +504,4 @@ def choices_of(protocol: object, stated: HasDomains) -> list[dict[str, tuple[Any
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:
-    return value, value._plain() if isinstance(value, values.Value) else value
+    return value, value._plain() if isinstance(value, Value) else value

@@ -1,12 +1,45 @@
-"""The types of the language: finite sets of plain values, each with a fixed layout of scalars (leaves)."""
+"""The types of the language, and the symbolic values with which a protocol's functions compute.
 
-from highwater.model.language.containers import Array, Seq, Set
+A type is a finite set of plain values, with a fixed layout of scalars (leaves).
+"""
+
+from highwater.model.language.containers import (
+    Array,
+    ArrayValue,
+    Seq,
+    SeqValue,
+    Set,
+    SetValue,
+    first,
+    least_by,
+    size,
+)
 from highwater.model.language.graph import Leaf
-from highwater.model.language.records import Only, Option, Struct
-from highwater.model.language.scalar_types import Bool, BoolType, Enum, Index, Int, IntType, NumberType
-from highwater.model.language.scalars import Hits, Type
+from highwater.model.language.records import Only, Option, OptionValue, Struct, StructValue
+from highwater.model.language.scalar_types import Bool, BoolType, Enum, Index, Int, IntType
+from highwater.model.language.scalars import (
+    COMPARISONS,
+    OPERATORS,
+    UNARY,
+    Hits,
+    Number,
+    Truth,
+    Type,
+    Value,
+    all_of,
+    any_of,
+    as_bool,
+    cases,
+    greatest,
+    least,
+    lift_like,
+    total,
+    where,
+)
 
 __all__ = [
-    "Array", "Bool", "BoolType", "Enum", "Hits", "Index", "Int", "IntType", "Leaf", "NumberType", "Only", "Option",
-    "Seq", "Set", "Struct", "Type",
+    "COMPARISONS", "OPERATORS", "UNARY", "Array", "ArrayValue", "Bool", "BoolType", "Enum", "Hits", "Index", "Int",
+    "IntType", "Leaf", "Number", "Only", "Option", "OptionValue", "Seq", "SeqValue", "Set", "SetValue",
+    "Struct", "StructValue", "Truth", "Type", "Value", "all_of", "any_of", "as_bool", "cases", "first", "greatest",
+    "least", "least_by", "lift_like", "size", "total", "where",
 ]  # fmt: skip

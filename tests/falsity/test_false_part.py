@@ -32,7 +32,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.values import Number, Truth
+from highwater.model.language.types import Number, Truth
 from tests.models import arbitrary_states, scenario_model
 
 

@@ -25,7 +25,7 @@ from highwater.model.language.model import state_inputs
 from highwater.model.language.protocol import Invariant, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import tracing
-from highwater.model.language.values import as_bool
+from highwater.model.language.types import as_bool
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.controller_stepper import PROPERTIES
 from highwater.traces.metadata.reporting import _AT_RISK

@@ -211,7 +211,7 @@ def test_undefined_agrees_with_a_plain_evaluation(seed: int) -> None:
 
 
 def condition_of(expression: Any, state: Any) -> Node:
-    from highwater.model.language.values import as_bool
+    from highwater.model.language.types import as_bool
 
     return as_bool(expression.symbolic(state)).node
 

@@ -31,7 +31,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.state import Next
-from highwater.model.language.values import StructValue
+from highwater.model.language.types import StructValue
 from tests.language.wrong import Base, at_its_place
 
 NODE = Index("node", 2)

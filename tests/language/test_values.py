@@ -19,8 +19,7 @@ from highwater.model.language import (
     Struct,
     graph,
 )
-from highwater.model.language.types import Type
-from highwater.model.language.values import where
+from highwater.model.language.types import Type, where
 
 NODE = Index("node", 5)
 NODES = Set(NODE)

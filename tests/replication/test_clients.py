@@ -15,7 +15,7 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model, State, all_of, implies, invariant
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.values import Truth
+from highwater.model.language.types import Truth
 from highwater.model.replication import Replication
 from highwater.model.replication.clients import can_acknowledge
 

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.checker.tables.writing import write
+from highwater.checker.tables import write
 from tests import models
 from tests.slow import slow
 

@@ -10,7 +10,6 @@ import pytest
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
 from tests.steps.ledger import DEPTHS, ledger
@@ -18,8 +17,7 @@ from tests.steps.ledger import DEPTHS, ledger
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
 from highwater.checker.engines.columns import TRANSITIONS  # noqa: E402
-from highwater.checker.tables.directory import count_tables  # noqa: E402
-from highwater.checker.tables.writing import write  # noqa: E402
+from highwater.checker.tables import count_tables, to_networkx, write  # noqa: E402
 
 
 def expected(explored: Explored) -> list[set[str]]:

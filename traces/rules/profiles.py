@@ -15,9 +15,8 @@ from highwater.invariants.replication import observed
 from highwater.model.language import Index, Int, Option, Struct
 from highwater.model.language.function import Function
 from highwater.model.language.protocol import rules_on
+from highwater.model.language.types import Number, StructValue, Truth, Type
 from highwater.model.language.types import Set as SetOf
-from highwater.model.language.types import Type
-from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import logs
 from highwater.model.replication.controller import Controller, elections
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG

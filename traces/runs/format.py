@@ -25,8 +25,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action
-from highwater.model.language.types import Set, Type
-from highwater.model.language.values import Value
+from highwater.model.language.types import Set, Type, Value
 from highwater.traces.reading import INT64, MAX_TEXT, Place, converted, printable, read_lines
 
 # --- format ----------------------------------------------------------------------------------------------

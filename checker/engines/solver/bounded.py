@@ -23,13 +23,13 @@ from highwater.checker.engines.solver.terms import (
     is_wide,
 )
 from highwater.checker.scenarios.search import DEADLOCK, SearchResult, ViolatingRun
-from highwater.model.language import Action, Bool, LanguageError, Model, graph, values
+from highwater.model.language import Action, Bool, LanguageError, Model, graph
 from highwater.model.language.errors import place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import FreePart, InitialFamily, Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import NO_STATE, Instance, trace_instance
-from highwater.model.language.types import IntType, Leaf, Type
+from highwater.model.language.types import IntType, Leaf, Type, Value
 
 
 class Unrolling:
@@ -301,7 +301,7 @@ def _common_type(constants: Sequence[Any]) -> Type | None:
         return Bool
     if all(isinstance(c, int) and not isinstance(c, bool) for c in constants):
         return IntType(min(constants), max(constants))
-    types = [c.type if isinstance(c, values.Value) else None for c in constants]
+    types = [c.type if isinstance(c, Value) else None for c in constants]
     return types[0] if types[0] is not None and all(t == types[0] for t in types) else None
 
 

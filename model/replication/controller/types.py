@@ -29,7 +29,7 @@ from highwater.model.language import (
     Truth,
     where,
 )
-from highwater.model.language.values import Value
+from highwater.model.language.types import Value
 from highwater.model.replication.controller.rules import ELR_FEATURE, RULES
 
 P = ParamSpec("P")

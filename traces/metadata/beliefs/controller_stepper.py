@@ -21,8 +21,7 @@ from highwater.model.language.model import Instance, state_inputs, trace_instanc
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
 from highwater.model.language.tracing import tracing
-from highwater.model.language.types import Type
-from highwater.model.language.values import Value
+from highwater.model.language.types import Type, Value
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import ElectionType
 
