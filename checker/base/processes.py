@@ -51,15 +51,18 @@ def cores() -> int:
 class Pool(Generic[Job]):
     """Processes that run jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
 
-    ``do``, jobs, progress and answers are sent between processes, so they must be picklable. With ``copied`` each job
-    runs in its own fork of this process. Then ``do`` need not be picklable, and no answer depends on earlier jobs.
+    ``do``, jobs, progress and answers are sent between processes, so they must be picklable. With ``forked`` the
+    processes are forks of this process, and ``do`` need not be picklable. With ``copied`` each job runs in its own
+    fork, so no answer depends on earlier jobs.
     """
 
-    def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
+    def __init__(
+        self, do: Callable[[Job, Say], object], *, copied: bool = False, forked: bool = False
+    ) -> None:
         self._do, self._copied = do, copied
-        self._context: Any = multiprocessing.get_context("fork" if copied else "spawn")
+        self._context: Any = multiprocessing.get_context("fork" if copied or forked else "spawn")
         self._processes: dict[Connection, BaseProcess] = {}
-        self._lock, self._closed, self._interrupted = threading.Lock(), False, False
+        self._interrupted = False
         self._under_way: dict[Connection, Job] = {}
 
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
@@ -91,8 +94,6 @@ class Pool(Generic[Job]):
 
     def close(self) -> None:
         """End all processes, even busy ones."""
-        with self._lock:
-            self._closed = True
         for connection in list(self._processes):
             self._end(connection)
 
@@ -118,7 +119,7 @@ class Pool(Generic[Job]):
             self._end(connection)
             if began:
                 self._start()
-            elif ended and not self._processes and not self._closed:
+            elif ended and not self._processes:
                 raise ended
         elif done:
             self._give(connection, left)
@@ -141,19 +142,16 @@ class Pool(Generic[Job]):
                 os.kill(process.pid, signal.SIGINT)
 
     def _start(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            ours, theirs = self._context.Pipe()
-            process = self._context.Process(target=_serve, args=(self._do, theirs), daemon=True)
-            # The child inherits the mask, so a Ctrl-C does not end it before its handler is set.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            theirs.close()
-            self._processes[ours] = process
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(self._do, theirs), daemon=True)
+        # The child inherits the mask, so a Ctrl-C does not end it before its handler is set.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        self._processes[ours] = process
 
     def _end(self, connection: Connection) -> None:
         process = self._processes.pop(connection, None)

@@ -1,21 +1,22 @@
-"""Explore scenarios in parallel: some in this process, one after the other, and some in helper processes.
+"""Explore scenarios in parallel, each in one of several processes.
 
 Most of a short scenario's time is tracing and compiling, which uses one thread. So a second core saves more time on
-another scenario than on the same scenario. A helper gets names and returns results. A result does not depend on the
+another scenario than on the same scenario. A process gets names and returns results. A result does not depend on the
 process that found it.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
-from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.problems import InputError, Status, interruption
 from highwater.checker.base.processes import Pool, ProcessEnded, Say
 from highwater.checker.base.text import width
 from highwater.checker.engines.by_name import Engine, Search
@@ -33,8 +34,6 @@ from highwater.checker.scenarios.search import (
 )
 from highwater.model.language import LanguageError
 
-HELP_AFTER = 0.25
-"""The seconds from the start of a batch until helper processes are started."""
 _SAY_EVERY = 0.2
 
 
@@ -111,11 +110,7 @@ def explored(batch: Batch, requests: Mapping[int, Request]) -> Iterator[tuple[in
     """
     processes = min(len(requests), batch.processes)
     if processes > 1:
-        together = _Together(batch, requests, processes)
-        try:
-            yield from together.run()
-        finally:
-            together.close()
+        yield from _Together(batch, requests).run(processes)
         return
     for number, request in requests.items():
         with exploration.ProgressReporter(request.scenario.name, quiet=batch.quiet) as progress:
@@ -126,160 +121,99 @@ def explored(batch: Batch, requests: Mapping[int, Request]) -> Iterator[tuple[in
 
 
 class _Together:
-    """A batch of scenarios in progress: the scenarios left, the results, and the helper processes."""
+    """A batch of scenarios in progress: the results so far, and the scenarios whose results are not yet given."""
 
-    def __init__(self, asked: Batch, requests: Mapping[int, Request], processes: int) -> None:
-        self.asked, self.requests, self.processes = asked, requests, processes
-        self.memory = _memory(asked.options) // processes
-        # The scenarios with most expected states come first, so that no process begins a long scenario at the end.
-        sizes = {n: r.scenario.expectation.distinct_states or 0 for n, r in requests.items()}
-        self.left = deque(sorted(requests, key=lambda n: -sizes[n]))
+    def __init__(self, batch: Batch, requests: Mapping[int, Request]) -> None:
+        self.batch, self.requests = batch, requests
         self.found: dict[int, ScenarioRun | BaseException] = {}
-        self.again: deque[int] = deque()
-        self.helping: set[int] = set()
-        self.news = threading.Condition()
+        self.rest = deque(requests)
         self.stopped = False
-        self.running: dict[int, Progress | None] = {}
-        self.live = LiveLine(quiet=asked.quiet)
-        self.pool = Pool[int](partial(_help, asked, self.memory))
-        self.timer = threading.Timer(HELP_AFTER, self._be_helped)
 
-    def run(self) -> Iterator[tuple[int, ScenarioRun]]:
-        """Explore all scenarios, and yield their results in order."""
-        self.timer.daemon = True
-        self.timer.start()
-        rest = deque(self.requests)
-        try:
-            while (number := self.take()) is not None:
-                self.settle(number, self._explore(number, self.memory), here=True)
-                while rest and rest[0] in self.found:
-                    yield rest[0], self._give(rest.popleft())
-            self._wait()
-            while self.again and not self.stopped:
-                number = self.again.popleft()
-                self.settle(number, self._explore(number, None), here=True, alone=True)
-        except KeyboardInterrupt:
-            self.stop()
-        if self.stopped:
-            with suppress(KeyboardInterrupt):
-                self._wait()
-        for number in rest:
-            if number in self.found:
-                yield number, self._give(number)
+    def run(self, processes: int) -> Iterator[tuple[int, ScenarioRun]]:
+        """Explore all scenarios, and yield their results in order.
 
-    def take(self, *, help: bool = False) -> int | None:
-        """The index of the next scenario for this process or, with ``help``, for a helper; None if none is left."""
-        with self.news:
-            if self.stopped or not self.left:
-                return None
-            number = self.left.popleft()
-            if help:
-                self.helping.add(number)
-        self.show(number)
-        return number
-
-    def show(self, number: int, progress: Progress | None = None) -> None:
-        """Show the progress of a scenario beside that of the others; None if its search has not begun."""
-        with self.news:
-            self.running[number] = progress
-            self._show()
-
-    def _show(self) -> None:
-        names = {number: request.scenario.name for number, request in self.requests.items()}
-        under_way = (
-            f"{names[n]} ({'tracing and compiling' if p is None else f'{p.distinct_states:,} states, depth {p.depth}'})"
-            for n, p in self.running.items()
-        )
-        self.live(f"{len(self.found)} of {len(names)} scenarios", ", ".join(under_way))
-
-    def settle(
-        self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
-    ) -> None:
-        """Record ``what``, the result of a scenario or the exception that it raised.
-
-        If the scenario ran out of memory, or its process or engine failed, it is not recorded, but put back to be
-        explored alone. With ``alone`` it is recorded in any case. If the scenario ran in this process (``here``)
-        and was interrupted, everything is stopped.
+        The scenarios with most expected states come first, so that no process begins a long scenario at the end.
         """
-        wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
-            isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"
+        sizes = {n: r.scenario.expectation.distinct_states or 0 for n, r in self.requests.items()}
+        ordered = sorted(self.requests, key=lambda n: -sizes[n])
+        # A fork starts fast, but is unsafe on systems whose libraries start threads.
+        pool = Pool[int](
+            partial(_explored, self.batch, _memory(self.batch.options) // processes),
+            forked=sys.platform == "linux",
         )
-        again = wanting and not alone and not self.stopped
-        with self.news:
-            if again:
-                self.again.append(number)
-            else:
-                self.found[number] = what
-            self.running.pop(number, None)
-            self._show()
-            self.helping.discard(number)
-            self.news.notify_all()
-        if here and isinstance(what, ScenarioRun) and what.result.stopped_by == "interrupted":
-            self.stop()
 
-    def stop(self) -> None:
-        """Start no further scenario, and interrupt the helpers."""
-        with self.news:
+        def stop() -> None:
             self.stopped = True
-        self.timer.cancel()
-        self.pool.interrupt()
+            pool.interrupt()
 
-    def close(self) -> None:
-        """End the helpers, even busy ones."""
-        self.timer.cancel()
-        self.pool.close()
-        self.timer.join()
-        self.live.end()
+        with pool, interruption(stop):
+            with suppress(ProcessEnded, OSError):  # no process can be started: continue without them
+                for number in self._heard(pool, takewhile(lambda _: not self.stopped, ordered), processes):
+                    yield number, self._given(number)
+            for number in ordered:
+                if number not in self.found and not self.stopped:
+                    self._explore_alone(number)
+            yield from ((number, self._given(number)) for number in self.rest if number in self.found)
+        if self.stopped and not self.found:
+            raise KeyboardInterrupt
 
-    def _give(self, number: int) -> ScenarioRun:
+    def _heard(self, pool: Pool[int], jobs: Iterable[int], processes: int) -> Iterator[int]:
+        """Record what the processes report. Yield each scenario that has a result, like all scenarios before it."""
+        live, progress = LiveLine(quiet=self.batch.quiet), dict[int, Progress]()
+        names = {number: request.scenario.name for number, request in self.requests.items()}
+        try:
+            for news in pool.run(jobs, processes, every=_SAY_EVERY):
+                if news is not None and news.done:
+                    self._settle(news.job, news.said)
+                elif news is not None:
+                    progress[news.job] = news.said
+                under_way = (f"{names[n]} ({_state(progress.get(n))})" for n in pool.under_way())
+                live(f"{len(self.found)} of {len(names)} scenarios", ", ".join(under_way))
+                while self.rest and self.rest[0] in self.found:
+                    live.end()
+                    yield self.rest.popleft()
+        finally:
+            live.end()
+
+    def _settle(self, number: int, said: ScenarioRun | BaseException) -> None:
+        """Record the result of a scenario, or the exception that it raised, unless it is explored again alone.
+
+        If Ctrl-C ended the process before its result, record an interrupted result without states.
+        """
+        request = self.requests[number]
+        if isinstance(said, ScenarioRun):
+            said = replace(said, result=replace(said.result, request=request))
+        elif self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
+            nothing = SearchResult(stopped_by="interrupted")
+            said = ScenarioRun(Result(request, self.batch.engine.name, nothing))
+        failed = isinstance(said, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
+            isinstance(said, ScenarioRun) and said.result.stopped_by == "memory"
+        )
+        if self.stopped or not failed:
+            self.found[number] = said
+
+    def _explore_alone(self, number: int) -> None:
+        request = self.requests[number]
+        try:
+            with exploration.ProgressReporter(request.scenario.name, quiet=self.batch.quiet) as progress:
+                run = self.batch.explore(request, None, progress).without_model()
+        except (InputError, LanguageError) as wrong:
+            self.found[number] = wrong
+        else:
+            self.found[number] = run
+            self.stopped = run.result.stopped_by == "interrupted"
+
+    def _given(self, number: int) -> ScenarioRun:
         what = self.found[number]
         if isinstance(what, BaseException):
             raise what
         return what
 
-    def _explore(self, number: int, memory: int | None) -> ScenarioRun | Exception:
-        request, progress = self.requests[number], partial(self.show, number)
-        try:
-            return self.asked.explore(request, memory, None if self.asked.quiet else progress).without_model()
-        except (InputError, LanguageError) as wrong:
-            return wrong
 
-    def _be_helped(self) -> None:
-        """Give scenarios to helpers until none is left, and record the results. Runs in the timer's thread."""
-        if not self.left:
-            return
-        try:
-            for news in self.pool.run(iter(lambda: self.take(help=True), None), self.processes - 1):
-                assert news is not None
-                if news.done:
-                    self.settle(news.job, self._outcome(news.job, news.said))
-                else:
-                    self.show(news.job, news.said)
-        except (ProcessEnded, OSError):
-            pass  # no process can be started: continue without helpers
-        finally:
-            for number in list(self.helping):
-                self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
-
-    def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
-        """A helper's result, with the request added, or the exception that the helper raised.
-
-        If ``stop`` has ended the helper before its result, an interrupted result without states.
-        """
-        request = self.requests[number]
-        if isinstance(said, ScenarioRun):
-            return replace(said, result=replace(said.result, request=request))
-        if self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
-            nothing = SearchResult(stopped_by="interrupted")
-            return ScenarioRun(Result(request, self.asked.engine.name, nothing))
-        return said
-
-    def _wait(self) -> None:
-        """Wait until no helper is busy. Raises KeyboardInterrupt on Ctrl-C."""
-        self.timer.cancel()
-        with self.news:
-            while self.helping:
-                self.news.wait(0.2)
+def _state(progress: Progress | None) -> str:
+    if progress is None:
+        return "tracing and compiling"
+    return f"{progress.distinct_states:,} states, depth {progress.depth}"
 
 
 def _memory(options: SearchOptions) -> int:
@@ -288,8 +222,8 @@ def _memory(options: SearchOptions) -> int:
     return options.memory_bytes or int(available_memory() * 0.8)
 
 
-def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
-    """Explore a scenario in a helper process, and report progress every ``_SAY_EVERY`` seconds."""
+def _explored(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
+    """Explore a scenario in a process of the pool, and report progress every ``_SAY_EVERY`` seconds."""
     next_seconds = 0.0
 
     def progress(progress: Progress) -> None:

@@ -29,23 +29,15 @@ SOME = [
 
 @pytest.fixture
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Helpers start immediately and take all scenarios except one; lists the scenarios that they explored."""
+    """Lists the scenarios that processes of the pool explored."""
     numbers: list[int] = []
-    outcome, explore = side_by_side._Together._outcome, side_by_side._Together._explore
+    settle = side_by_side._Together._settle
 
-    def counted(self: Any, number: int, said: Any) -> Any:
+    def counted(self: Any, number: int, said: Any) -> None:
         numbers.append(number)
-        return outcome(self, number, said)
+        settle(self, number, said)
 
-    def slow(self: Any, number: int, memory: int | None) -> Any:
-        deadline = time.monotonic() + 60
-        while memory is not None and self.left and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return explore(self, number, memory)
-
-    monkeypatch.setattr(side_by_side, "HELP_AFTER", 0)
-    monkeypatch.setattr(side_by_side._Together, "_outcome", counted)
-    monkeypatch.setattr(side_by_side._Together, "_explore", slow)
+    monkeypatch.setattr(side_by_side._Together, "_settle", counted)
     return numbers
 
 
@@ -64,7 +56,7 @@ def test_the_same_as_one_after_the_other(helped: list[int]) -> None:
     alone = highwater("check", *SOME, "--workers", 1, "--json", "-")
     assert not helped
     together = highwater("check", *SOME, "--workers", 2, "--json", "-")
-    assert len(helped) == len(SOME) - 1
+    assert sorted(helped) == list(range(len(SOME)))
     assert [r["scenario"] for r in together.results] == SOME
     assert comparable(together.results) == comparable(alone.results)
     assert together.status == alone.status == 0
@@ -108,18 +100,15 @@ def children(pid: int) -> list[int]:
 
 
 def helpers(pid: int) -> list[int]:
-    """The ids of the command's helper processes, as soon as there are any."""
+    """The ids of the command's two processes, as soon as they can be interrupted."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for child in children(pid):
-            with suppress(OSError):
-                if (
-                    b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-                    and os.getpgid(child) == child
-                ):
-                    return [child]
+        with suppress(OSError):
+            found = [child for child in children(pid) if os.getpgid(child) == child]
+            if len(found) == 2:
+                return found
         time.sleep(0.02)
-    raise AssertionError("no helper was started")
+    raise AssertionError("no helpers were started")
 
 
 def gone(pid: int) -> bool:
@@ -141,7 +130,7 @@ NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
 @slow("two processes search long scenarios; fast with one process")
 def test_an_interrupt_keeps_each_scenario_s_partial_result() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
-    (helper,) = helpers(process.pid)
+    started = helpers(process.pid)
     # The scenarios with the most expected states come first.
     for line in process.stderr:
         if all(f"{name} (" in line for name in NAMES[1:]):
@@ -153,15 +142,15 @@ def test_an_interrupt_keeps_each_scenario_s_partial_result() -> None:
     ]
     assert all(r["distinct_states"] > 1000 for r in json.loads(out))
     assert "Traceback" not in err
-    assert gone(helper)
+    assert all(map(gone, started))
 
 
 def test_helpers_end_with_the_command_however_it_ends() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--quiet")
-    (helper,) = helpers(process.pid)
+    started = helpers(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=600)
-    assert gone(helper)
+    assert all(map(gone, started))
 
 
 def test_helpers_use_the_options_of_the_command_and_of_the_files(helped: list[int], counter: Write) -> None:
@@ -176,7 +165,7 @@ def test_helpers_use_the_options_of_the_command_and_of_the_files(helped: list[in
         helped.clear()
         alone = highwater("check", *asked, "--workers", 1, "--json", "-")
         together = highwater("check", *asked, "--workers", 2, "--json", "-")
-        assert len(helped) == 1
+        assert len(helped) == 2
         assert [r[k] for r in together.results for k in own] == [r[k] for r in alone.results for k in own]
         assert counts(together.results) == counts(alone.results)
         assert together.status == alone.status

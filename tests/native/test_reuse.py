@@ -131,7 +131,6 @@ def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]
 def test_helper_processes_keep_what_they_explore() -> None:
     """The command runs in its own process and starts helpers, as for several scenarios."""
     program = "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
-    program += "from highwater.checker.runner import side_by_side; side_by_side.HELP_AFTER = 0\n"
     program += "from highwater.checker.cli import main; main()"
     names = [HOLDS, SMALL]
     command = [sys.executable, "-c", program, "check", *names, "--quiet", "--json", "-"]
