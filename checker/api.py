@@ -5,12 +5,12 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
+from highwater.checker import runner
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.report.results import Result
-from highwater.checker.runner import one as exploration
-from highwater.checker.runner.one import ProgressReporter
+from highwater.checker.runner import ProgressReporter
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Request, ScenarioSettings, Subject, asked
 from highwater.checker.scenarios.search import SearchOptions, SimulationOptions
@@ -87,7 +87,7 @@ def check(
         stop_at_first=first,
     )
     with ProgressReporter(request.scenario.name, quiet=not progress) as reporter:
-        return exploration.explore(request, engine, search, options, reporter)
+        return runner.explore(request, engine, search, options, reporter)
 
 
 def simulate(
@@ -108,7 +108,7 @@ def simulate(
     """
     request = scenario(subject, **settings).for_walks()
     options = SimulationOptions(walks, depth, seed, workers or 0, limit_seconds, request.deadlock)
-    return exploration.walk(request, options, quiet=not progress)
+    return runner.walk(request, options, quiet=not progress)
 
 
 def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:

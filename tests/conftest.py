@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native import program
-from highwater.checker.runner.one import CI
+from highwater.checker.runner import CI
 from highwater.checker.scenarios import model_key
 from tests import kafka_release, recordings
 from tests.slow import without_reason

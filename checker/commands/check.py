@@ -26,8 +26,7 @@ from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
 from highwater.checker.report.counterexample import TraceOutput
 from highwater.checker.report.results import Result
-from highwater.checker.runner.one import Reuse, stored_results
-from highwater.checker.runner.side_by_side import Batch, explored
+from highwater.checker.runner import Batch, Reuse, explored, stored_results
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions

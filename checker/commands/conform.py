@@ -29,7 +29,7 @@ from highwater.checker.conform.request_file import RequestFile, read_request_fil
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
-from highwater.checker.runner.one import LiveLine, ProgressReporter, explore
+from highwater.checker.runner import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions

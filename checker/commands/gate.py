@@ -21,12 +21,12 @@ from highwater.checker.commands.options import (
     workers_option,
 )
 from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate import report
+from highwater.checker.comparing.gate import gating
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.report.page.content import PageOutput
-from highwater.checker.runner.one import Reuse
+from highwater.checker.runner import Reuse
 from highwater.traces.reports.text import count
 
 
@@ -111,17 +111,17 @@ def gate(
             with_baseline(baseline, options) if against is None else with_revision(baseline, against, options)
         )
         written = []
-    for line in folded((*(report.last_lines(found) if quiet else report.lines(found)), *written)):
+    for line in folded((*(gating.last_lines(found) if quiet else gating.lines(found)), *written)):
         output.say(line)
     if found.interrupted:
         click.echo("highwater: interrupted", err=True)
     if html is not None:
         about = [("baseline", str(path)), ("compared with", found.against or "the baseline's facts")]
-        runs = list(report.new_runs(found))
+        runs = list(gating.new_runs(found))
         output.note(
-            page.write_about(report.summary(found), about, runs, "nothing new is violated or reached")
+            page.write_about(gating.summary(found), about, runs, "nothing new is violated or reached")
         )
-    output.write(report.as_json(found))
+    output.write(gating.as_json(found))
     return found.status
 
 

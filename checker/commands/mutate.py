@@ -13,7 +13,7 @@ from highwater.checker.commands import options
 from highwater.checker.comparing import mutation
 from highwater.checker.comparing.mutants import NOT_COMPARED, SURVIVED
 from highwater.checker.comparing.mutation import Findings, MutationRun
-from highwater.checker.runner.one import LiveLine, Reuse
+from highwater.checker.runner import LiveLine, Reuse
 from highwater.checker.scenarios import scenario_files
 
 

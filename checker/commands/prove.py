@@ -15,7 +15,7 @@ from highwater.checker.commands import options
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import counterexamples
-from highwater.checker.runner.one import result_of
+from highwater.checker.runner import result_of
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import DEADLOCK

@@ -14,7 +14,7 @@ from highwater.checker.base.problems import InputError, Status, interruption, wo
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
 from highwater.checker.engines import by_name as engines
-from highwater.checker.runner.one import LiveLine
+from highwater.checker.runner import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import LanguageError

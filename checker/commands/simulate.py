@@ -24,7 +24,7 @@ from highwater.checker.report import summary
 from highwater.checker.report.counterexample import TraceOutput
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
-from highwater.checker.runner.one import walk
+from highwater.checker.runner import walk
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SimulationOptions

@@ -24,7 +24,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.report.results import STOPPED
-from highwater.checker.runner.one import ProgressReporter, size
+from highwater.checker.runner import ProgressReporter, size
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions

@@ -341,7 +341,7 @@ class Examination:
     def digest(self) -> bytes:
         """A digest of all that a result depends on: code, model, properties, and expected violations."""
         checked = (self.request.properties, sorted(self.request.expected))
-        code = engine_key("checker/comparing")
+        code = engine_key("checker/comparing/")
         return hashlib.sha256(f"{code}{model_key(self.model)}{checked}".encode()).digest()
 
     @property

@@ -107,7 +107,8 @@ def _sources() -> Sources:
     return Sources(Path(highwater.__file__).parent)
 
 
-_ENGINES = ("checker/base", "checker/engines", "checker/runner", "checker/scenarios", "model/language")
+ENGINES = ("checker/base/", "checker/engines/", "checker/runner.py", "checker/scenarios/", "model/language/")
+"""The beginnings of the paths of the code that explores and proves."""
 
 
 class Sources:
@@ -123,12 +124,12 @@ class Sources:
                 self.changed = max(self.changed, os.fstat(file.fileno()).st_ctime)
                 self.digests[name] = hashlib.sha256(file.read()).digest()
         self.digest = functools.cache(self._digest)
-        """A digest of the sources in the given folders, by default of all, and of Python and its libraries."""
+        """A digest of the sources whose paths begin with one of ``places``, by default of all, and of Python and libraries."""
 
-    def _digest(self, *folders: str) -> bytes:
+    def _digest(self, *places: str) -> bytes:
         digest = hashlib.sha256(repr((sys.version, sys.flags.optimize, _versions())).encode())
         for name, own in self.digests.items():
-            if not folders or name.startswith(tuple(f"{folder}/" for folder in folders)):
+            if not places or name.startswith(places):
                 digest.update(f"{name}\n".encode() + own)
         return digest.digest()
 
@@ -305,9 +306,9 @@ def model_key(model: Model, *options: object) -> str:
     return json.dumps([KEPT.model(model, *options), ordered])
 
 
-def engine_key(*folders: str) -> str:
+def engine_key(*places: str) -> str:
     """A digest of the engines, the language and their libraries, on which results of an unchanged model depend.
 
-    ``folders`` have further code that the digest includes.
+    ``places`` are the beginnings of the paths of further code that the digest includes.
     """
-    return _sources().digest(*_ENGINES, *folders).hex()[:20]
+    return _sources().digest(*ENGINES, *places).hex()[:20]

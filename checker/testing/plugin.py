@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from highwater.checker import runner
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.report.results import Result
-from highwater.checker.runner import one as runner
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request, Subject, asked
 from highwater.checker.scenarios.search import SearchOptions

@@ -17,7 +17,7 @@ from docs.bench import cases
 from docs.bench.cases import Case
 from docs.bench.measure import Run, follow, highwater, machine, spread
 from highwater.checker.engines.cache import VARIABLE
-from highwater.checker.runner.one import CI
+from highwater.checker.runner import CI
 
 PAGE = Path(__file__).resolve().parents[1] / "benchmarks.md"
 _COLUMNS = "| work | result | wall time | processor time | memory | rate | target |"

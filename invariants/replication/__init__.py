@@ -5,7 +5,6 @@ from highwater.invariants.replication import (
     commits,
     histories,
     knowledge,
-    liveness,
     promise,
     reachable,
     sentences,
@@ -16,7 +15,7 @@ from highwater.model.language import Invariant, Liveness, StepProperty
 
 INVARIANTS = defined(Invariant, cluster, sentences)
 STEP_PROPERTIES = (promise.keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
-LIVENESS = defined(Liveness, liveness)
+LIVENESS = defined(Liveness, reachable)
 REACHABLE = goals(reachable)
 HELPERS = defined(Invariant, knowledge, histories, commits, promise)
 """Invariants that make the others inductive. They are proved together with them."""

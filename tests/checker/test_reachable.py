@@ -10,7 +10,7 @@ import pytest
 from highwater.checker.engines import by_name
 from highwater.checker.engines.solver.induction import with_helpers
 from highwater.checker.report.vacuity import constant_properties
-from highwater.checker.runner.one import explore
+from highwater.checker.runner import explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import reference
-from highwater.checker.engines.native import kernels, linking
+from highwater.checker.engines.native import kernels, runtime
 from highwater.checker.engines.native.initial import Evaluation, evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored, Layout
@@ -248,9 +248,9 @@ def test_a_state_that_is_not_in_the_table_is_an_error(
     monkeypatch: pytest.MonkeyPatch, function: str, workers: int
 ) -> None:
     """Planted: one in a hundred slots counts as empty, while targets are resolved or states are numbered."""
-    honest = getattr(linking.LinkRuntime, function)
+    honest = getattr(runtime.LinkRuntime, function)
 
-    def blind(self: linking.LinkRuntime) -> str:
+    def blind(self: runtime.LinkRuntime) -> str:
         # The slot decides, so every run treats the same ones as empty.
         text, times = re.subn(
             r"%(\d+) = icmp slt i64 (%\d+), 0",
@@ -260,6 +260,6 @@ def test_a_state_that_is_not_in_the_table_is_an_error(
         assert times == 1
         return text
 
-    monkeypatch.setattr(linking.LinkRuntime, function, blind)
+    monkeypatch.setattr(runtime.LinkRuntime, function, blind)
     with pytest.raises(InternalError, match="leads to a state that the search did not find"):
         explore(truncation(), SearchOptions(workers=workers))

@@ -27,7 +27,7 @@ from highwater.checker.comparing.gate.entries import (
     run_image,
 )
 from highwater.checker.comparing.revisions import Image
-from highwater.checker.runner.one import LiveLine, Reuse
+from highwater.checker.runner import LiveLine, Reuse
 
 GRAPH = "graph"
 """The key of the model's fingerprint. This fact may change without being a difference."""

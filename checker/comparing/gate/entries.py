@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import highwater
+from highwater.checker import runner
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.revisions import Asked, Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import cache
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import NOT_REACHED, REACHED
-from highwater.checker.runner import one
-from highwater.checker.runner import one as exploration
-from highwater.checker.runner.one import Reuse
+from highwater.checker.runner import Reuse
 from highwater.checker.scenarios import catalogue, model_key, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.model_key import KEPT, by_action
@@ -266,7 +265,7 @@ def run(
     try:
         request = entry.request()
         identity = None if reuse is Reuse.NEVER else model_key.request_key(request)
-        asked = entry.kind, entry.unbounded, one.asked_of(request, SearchOptions(workers=1))
+        asked = entry.kind, entry.unbounded, runner.asked_of(request, SearchOptions(workers=1))
         if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
             return known
         if entry.kind == PROTOCOL:
@@ -276,7 +275,7 @@ def run(
         else:
             _scenario(entry, ran, limit_seconds, memory_bytes, Reuse.NEVER if identity is None else reuse)
         if ran.facts is not None and identity is not None and model_key.sources_unchanged():
-            cache.keep(replace(ran, explored_at=ran.explored_at or one.now()), identity, asked)
+            cache.keep(replace(ran, explored_at=ran.explored_at or runner.now()), identity, asked)
     except InternalError:
         raise
     except (LanguageError, InputError) as wrong:
@@ -318,7 +317,7 @@ def _scenario(
     request = entry.request()
     options = _options(limit_seconds, memory_bytes, request.symmetry, request.deadlock)
     search, keep = engines.search(engines.DEFAULT), reuse is not Reuse.NEVER
-    result = exploration.explore(request, engines.DEFAULT, search, options, keep=keep, reuse=reuse)
+    result = runner.explore(request, engines.DEFAULT, search, options, keep=keep, reuse=reuse)
     model, ran.explored_at = result.model, result.explored_at
     if model is not None and result.reached_end:
         ran.broken = (*result.broken, *result.warnings)

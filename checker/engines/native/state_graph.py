@@ -20,10 +20,16 @@ from highwater.checker.engines.native.frontier import Level
 from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.levels import search as search_alone
-from highwater.checker.engines.native.linking import FIELDS, CutKernels, LinkRuntime, cut_words
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import CompiledModel, Program
-from highwater.checker.engines.native.runtime import SLACK, Runtime
+from highwater.checker.engines.native.runtime import (
+    FIELDS,
+    SLACK,
+    CutKernels,
+    LinkRuntime,
+    Runtime,
+    cut_words,
+)
 from highwater.checker.engines.native.worker import Buffers, Worker
 from highwater.checker.engines.state_graph import Explored, Words
 from highwater.checker.scenarios.search import (

@@ -24,11 +24,10 @@ from highwater.checker.engines.native.kernels import (
     PREDECESSOR_BITS,
     WORDS,
 )
-from highwater.checker.engines.native.linking import LinkRuntime
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import CompiledModel
 from highwater.checker.engines.native.runs import code
-from highwater.checker.engines.native.runtime import CONTEXT
+from highwater.checker.engines.native.runtime import CONTEXT, LinkRuntime
 from highwater.checker.engines.native.state_graph import Linker, states_at_once
 from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.checkpoint import Columns, PartWriter, SparkCheckpoint, packed_columns

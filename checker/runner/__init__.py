@@ -1,1 +1,0 @@
-"""Running scenarios: one, or several in parallel, with progress and stored results."""
