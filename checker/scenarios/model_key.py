@@ -124,7 +124,7 @@ class Sources:
                 self.changed = max(self.changed, os.fstat(file.fileno()).st_ctime)
                 self.digests[name] = hashlib.sha256(file.read()).digest()
         self.digest = functools.cache(self._digest)
-        """A digest of Python, its libraries, and the sources whose paths begin with one of ``places`` (default: all)."""
+        """A digest of Python, its libraries, and the sources whose paths begin with ``places`` (default: all)."""
 
     def _digest(self, *places: str) -> bytes:
         digest = hashlib.sha256(repr((sys.version, sys.flags.optimize, _versions())).encode())

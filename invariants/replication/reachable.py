@@ -1,4 +1,4 @@
-"""What replication can still reach: liveness once faults have stopped, and reachability goals.
+"""Liveness of replication once faults have stopped, and reachability goals.
 
 Budgets bound the faults, and fairness never requires a fault, so an infinite run has a last fault. Each liveness
 property names the smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
