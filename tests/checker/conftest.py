@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.base.processes import Pool
+from highwater.checker.comparing import mutation
 from highwater.checker.comparing.gate import comparison
-from highwater.checker.comparing.mutation import run as mutation
 
 COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct

@@ -13,7 +13,7 @@ from werkzeug.serving import BaseWSGIServer
 
 import highwater as api
 from highwater.checker.base.problems import InputError
-from highwater.checker.scenarios import user_code
+from highwater.checker.scenarios import catalogue
 from tests.checker.conftest import COUNTER, ROOT
 from tests.command import Run, highwater
 
@@ -103,20 +103,20 @@ def test_the_option_allow_code_allows_a_folder(
     run = highwater(*command, "counter.toml", "--allow-code", "../elsewhere")
     assert run.status in (0, 1), run
     assert mark.exists()
-    assert user_code.VARIABLE not in os.environ
+    assert catalogue.ALLOW_CODE_VARIABLE not in os.environ
 
 
 def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = scenario(place, elsewhere)
     monkeypatch.chdir(elsewhere.parent)
     for folders in ("", f"{os.pathsep}/nowhere"):  # an empty entry is not the current directory
-        monkeypatch.setenv(user_code.VARIABLE, folders)
+        monkeypatch.setenv(catalogue.ALLOW_CODE_VARIABLE, folders)
         with pytest.raises(InputError, match="is outside of the folder"):
             api.check(path)
     assert not mark.exists()
-    monkeypatch.setenv(user_code.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
+    monkeypatch.setenv(catalogue.ALLOW_CODE_VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
     assert api.check(path, engine="interpreter").holds
-    monkeypatch.setenv(user_code.VARIABLE, str(place / "folder"))
+    monkeypatch.setenv(catalogue.ALLOW_CODE_VARIABLE, str(place / "folder"))
     assert api.check(path, engine="interpreter").holds, "an allowed link allows its target"
 
 
@@ -124,17 +124,17 @@ def test_allowing_adds_folders_and_restores_the_environment(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = place / "one", place / "two"
-    monkeypatch.delenv(user_code.VARIABLE, raising=False)
-    with user_code.allowing([]):
-        assert user_code.allowed() == []
-    assert user_code.VARIABLE not in os.environ
-    monkeypatch.setenv(user_code.VARIABLE, "/before")
-    with user_code.allowing([one, two]):
-        assert user_code.allowed() == [Path("/before"), one, two]
-    assert os.environ[user_code.VARIABLE] == "/before"
-    with pytest.raises(InputError, match="cannot be allowed"), user_code.allowing([f"a{os.pathsep}{place}"]):
+    monkeypatch.delenv(catalogue.ALLOW_CODE_VARIABLE, raising=False)
+    with catalogue.allowing([]):
+        assert catalogue.allowed() == []
+    assert catalogue.ALLOW_CODE_VARIABLE not in os.environ
+    monkeypatch.setenv(catalogue.ALLOW_CODE_VARIABLE, "/before")
+    with catalogue.allowing([one, two]):
+        assert catalogue.allowed() == [Path("/before"), one, two]
+    assert os.environ[catalogue.ALLOW_CODE_VARIABLE] == "/before"
+    with pytest.raises(InputError, match="cannot be allowed"), catalogue.allowing([f"a{os.pathsep}{place}"]):
         pass
-    assert os.environ[user_code.VARIABLE] == "/before"
+    assert os.environ[catalogue.ALLOW_CODE_VARIABLE] == "/before"
 
 
 def test_a_protocol_below_the_scenario_s_folder_is_executed(place: Path) -> None:

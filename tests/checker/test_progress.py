@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from highwater.checker.base.files import JsonOutput, refuse_unwritable, write_text, written
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
-from highwater.checker.runner.one import ProgressReporter, size
+from highwater.checker.runner import ProgressReporter, size
 from highwater.checker.scenarios.search import Progress
 from tests.command import highwater
 
@@ -69,8 +69,8 @@ def test_a_terminal_has_a_live_line_that_is_removed(
 
 
 def test_quiet_prints_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highwater.checker.runner.one._PLAIN_FIRST", 0.0)
-    monkeypatch.setattr("highwater.checker.runner.one._PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("highwater.checker.runner._PLAIN_FIRST", 0.0)
+    monkeypatch.setattr("highwater.checker.runner._PLAIN_SECONDS", 0.0)
     asked = ("check", "truncation/kip-101", "--set", "max_records=1", "--workers", 1)
     assert highwater(*asked, "--quiet").err == ""
     assert "states, " in highwater(*asked).err

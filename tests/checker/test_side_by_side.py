@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.runner import side_by_side
+from highwater.checker import runner
 from tests.checker.conftest import Write
 from tests.checker.test_command_runs import LONG, interrupted, start
 from tests.command import highwater
@@ -31,13 +31,13 @@ SOME = [
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Lists the scenarios that processes of the pool explored."""
     numbers: list[int] = []
-    settle = side_by_side._Together._settle
+    settle = runner._Together._settle
 
     def counted(self: Any, number: int, said: Any) -> None:
         numbers.append(number)
         settle(self, number, said)
 
-    monkeypatch.setattr(side_by_side._Together, "_settle", counted)
+    monkeypatch.setattr(runner._Together, "_settle", counted)
     return numbers
 
 

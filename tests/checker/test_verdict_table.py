@@ -9,13 +9,13 @@ from typing import Any
 import click
 import pytest
 
+from highwater.checker import runner
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import Status, worst
 from highwater.checker.report import summary
 from highwater.checker.report.counterexample import Counterexample, Step
 from highwater.checker.report.results import Result
 from highwater.checker.report.summary import table, total_line
-from highwater.checker.runner import one as exploration
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
@@ -257,6 +257,6 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(
 
     if where == "tracing":
         monkeypatch.setattr(Request, "model", interrupt)
-    found = exploration.explore(request, "native", interrupt, SearchOptions())
+    found = runner.explore(request, "native", interrupt, SearchOptions())
     assert (found.verdict, found.status) == ("inconclusive", Status.INTERRUPTED)
     assert found.to_json()["distinct_states"] == 0

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from highwater.checker import runner
 from highwater.checker.base.problems import Status
 from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.fairness import FairGroups
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
-from highwater.checker.engines.liveness.fairness import FairGroups
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native import state_graph as explored
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import BrokenRunError
 from highwater.checker.report.vacuity import constant_properties
-from highwater.checker.runner import one as exploration
 from highwater.checker.scenarios import listing
 from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult, ViolatingRun
@@ -331,9 +331,9 @@ def test_an_interrupt_while_loops_are_looked_for_leaves_it_open(
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("highwater.checker.engines.liveness.search.violating_run", interrupted)
+    monkeypatch.setattr("highwater.checker.engines.liveness.violating_run", interrupted)
     request = asked("zookeeper/defect-unseen-bounce")
-    outcome = exploration.explore(request, name, engines.search(name), SearchOptions(workers=1))
+    outcome = runner.explore(request, name, engines.search(name), SearchOptions(workers=1))
     assert outcome.distinct_states > 0
     assert (outcome.verdict, outcome.status) == ("inconclusive", Status.INTERRUPTED)
 

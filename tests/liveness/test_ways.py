@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.fairness import Flags, States, StepTable, nearest, spread
 from highwater.checker.engines.liveness import violating_run
-from highwater.checker.engines.liveness.fairness import Flags, States, StepTable, nearest, spread
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report.counterexample import follow_all
 from highwater.checker.scenarios.search import SearchOptions

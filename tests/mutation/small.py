@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from highwater.model.language.mutated import MutatedModel
+from highwater.checker.comparing.mutants import MutatedModel
 
 
 def at(model: MutatedModel, number: int) -> MutatedModel:

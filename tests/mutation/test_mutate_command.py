@@ -15,11 +15,10 @@ import pytest
 
 from highwater import checker
 from highwater.checker.commands.mutate import status_of
+from highwater.checker.comparing import mutants, mutation
 from highwater.checker.comparing.gate.entries import NUMBERS
 from highwater.checker.comparing.gate.entries import _found as gate_facts
-from highwater.checker.comparing.mutation import examining
-from highwater.checker.comparing.mutation import run as mutation
-from highwater.checker.comparing.mutation.examining import (
+from highwater.checker.comparing.mutants import (
     EQUIVALENT,
     HOLDS,
     KILLED,
@@ -33,11 +32,20 @@ from highwater.checker.comparing.mutation.examining import (
     VIOLATED,
     Examination,
     MutantResult,
+    MutatedModel,
     Record,
     counts_of,
 )
-from highwater.checker.comparing.mutation.report import as_json, lines, source_of
-from highwater.checker.comparing.mutation.run import Findings, MutationRun, Task, TaskResult, perform
+from highwater.checker.comparing.mutation import (
+    Findings,
+    MutationRun,
+    Task,
+    TaskResult,
+    as_json,
+    lines,
+    perform,
+    source_of,
+)
 from highwater.checker.engines import cache, native, reference
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import asked
@@ -45,7 +53,6 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, interpreter_of
 from highwater.model.language.model import Model
-from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 from tests.checker.schema import problems
 from tests.command import highwater
@@ -54,7 +61,7 @@ from tests.mutation import library
 from tests.mutation.conftest import small_register
 from tests.mutation.small import COUNTER, LAMP, at
 
-SCHEMA = json.loads((Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text())
+SCHEMA = json.loads((Path(checker.__file__).parent / "comparing/mutation.schema.json").read_text())
 
 
 def in_this_process(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
@@ -150,7 +157,7 @@ def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytes
     source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"))
     changed = verdicts(compared(register, reuse=True))
     assert ("operation", "s.acknowledged <= last", "<=: <") in changed
-    monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
+    monkeypatch.setattr(mutants.Examination, "safety", lambda *_: pytest.fail("compared again"))
     assert verdicts(compared(register, reuse=True)) == changed
     with pytest.raises(pytest.fail.Exception, match="compared again"):
         compared(register)
@@ -164,7 +171,7 @@ def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytes
 def test_an_interrupted_run_reports_and_keeps_its_results(
     register: Path, whole: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searched, numbers = examining.Examination._searched, list[int]()
+    searched, numbers = mutants.Examination._searched, list[int]()
 
     def interrupted(*arguments: Any) -> Any:
         numbers.append(arguments[2])
@@ -172,7 +179,7 @@ def test_an_interrupted_run_reports_and_keeps_its_results(
             raise KeyboardInterrupt
         return searched(*arguments)
 
-    monkeypatch.setattr(examining.Examination, "_searched", interrupted)
+    monkeypatch.setattr(mutants.Examination, "_searched", interrupted)
     found = compared(register)
     assert found.interrupted
     assert status_of(found) == 130
@@ -266,7 +273,7 @@ def test_liveness_is_checked_beyond_an_expected_violation(tmp_path: Path) -> Non
 
 DIGEST = """
 from highwater.checker.scenarios import scenario_files as scenarios
-from highwater.checker.comparing.mutation.examining import Examination
+from highwater.checker.comparing.mutants import Examination
 from highwater.checker.scenarios.request import Overrides, Request
 
 print(Examination(Request.of(scenarios.find("truncation/kip-320"), Overrides())).digest)
@@ -336,8 +343,8 @@ def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
 
 def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The protocol's search stops after 3 of its 8 states; a mutant without the violation may use all."""
-    monkeypatch.setattr(examining, "_TIMES", 1)
-    monkeypatch.setattr(examining, "_MORE", 0)
+    monkeypatch.setattr(mutants, "_TIMES", 1)
+    monkeypatch.setattr(mutants, "_MORE", 0)
     found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')
     found.states = 8
     assert named(found, results_of(found))["write", "s.next.up", "dropped"] == (

@@ -22,8 +22,8 @@ import pytest
 
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.cache import FILE, Cache
-from highwater.checker.engines.native.code import compiler, machine
-from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
+from highwater.checker.engines.native import compiler, machine
+from highwater.checker.engines.native.machine import Effort, Machine, Processor, TextName
 from tests.command import highwater
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
@@ -388,8 +388,8 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
 _TEXTS = """
 import sys
 from hashlib import sha256
-from highwater.checker.engines.native.code import program
-from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native import program
+from highwater.checker.engines.native.program import Program
 from tests import models
 program.Machine = type("None", (), {"__init__": lambda *a: None, "function": lambda *a, **k: None, "effort": None})
 for name in sys.argv[1:]:

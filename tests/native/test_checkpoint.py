@@ -22,15 +22,13 @@ import pytest
 from highwater.checker.base.checkpoint_directory import LOCK
 from highwater.checker.base.files import is_file_with
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.engines.native import search
+from highwater.checker.engines.native import program, search, visited
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.engines.native.code import program
-from highwater.checker.engines.native.disk import visited
-from highwater.checker.engines.native.disk.runs import written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
 from highwater.checker.engines.native.frontier import DataFile, SavedFile
-from highwater.checker.engines.native.text.kernels import canonical
-from highwater.checker.engines.native.text.runtime import Runtime
+from highwater.checker.engines.native.kernels import canonical
+from highwater.checker.engines.native.runs import written_run
+from highwater.checker.engines.native.runtime import Runtime
+from highwater.checker.engines.native.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import highwater
+from highwater.checker import runner
 from highwater.checker.engines import by_name, cache
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native import machine, program
@@ -24,9 +25,8 @@ from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import Idle, Vacuous
-from highwater.checker.runner import one
 from highwater.checker.scenarios import catalogue, model_key
-from highwater.checker.scenarios.model_key import Sources, request_key
+from highwater.checker.scenarios.model_key import Sources, request_key, source_files
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from highwater.model.language import model as traced_model
@@ -142,7 +142,7 @@ def test_only_an_explored_request_gives_its_model_a_key() -> None:
     assert request_of().model().identity is None
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
         options = SearchOptions(workers=1, limit_states=100)
-        model = one.explore(request_of(), engine, by_name.search(engine), options, keep=keep).model
+        model = runner.explore(request_of(), engine, by_name.search(engine), options, keep=keep).model
         assert model is not None
         key = request_key(request_of()) if engine == "native" and keep else None
         assert model.identity == key
@@ -242,8 +242,8 @@ SOURCES = (
     "model/truncation/protocol.py",
     "model/rulebook.toml",
     "model/replication/logs.py",
-    "invariants/truncation/__init__.py",
-    "checker/engines/native/text/kernels.py",
+    "invariants/truncation.py",
+    "checker/engines/native/kernels.py",
     "checker/report/summary.py",
     "checker/added.py",
     "traces/reading.py",
@@ -265,6 +265,15 @@ def test_the_digest_of_sources_changes_with_each_source(copied: Path) -> None:
     found.append(Sources(copied).digest())
     assert set(found[: len(NO_SOURCES)]) == {plain}
     assert len({plain, *found}) == 2 + len(SOURCES)
+
+
+@pytest.mark.parametrize("place", [*model_key.ENGINES, "checker/comparing/"])
+def test_the_digest_of_the_engines_changes_with_their_sources(copied: Path, place: str) -> None:
+    before = Sources(copied).digest(place)
+    file = next(path for path in source_files(copied) if path.startswith(place))
+    with (copied / file).open("ab") as opened:
+        opened.write(b"\n")
+    assert Sources(copied).digest(place) != before
 
 
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import highwater as package
+from highwater.checker import runner
 from highwater.checker.comparing.gate import entries
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
 from highwater.checker.engines import by_name, cache
-from highwater.checker.runner import one
-from highwater.checker.runner.one import CI, Reuse
+from highwater.checker.runner import CI, Reuse
 from highwater.checker.scenarios import catalogue, model_key
 from highwater.checker.scenarios.model_key import Sources
 from highwater.checker.scenarios.request import Request
@@ -197,7 +197,7 @@ def test_another_environment_is_explored(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("fresh", ["--fresh", CI])
 def test_a_fresh_result_replaces_the_kept_one(fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
-    monkeypatch.setattr(one, "now", lambda: "2030-01-01T00:00:00Z")
+    monkeypatch.setattr(runner, "now", lambda: "2030-01-01T00:00:00Z")
     with monkeypatch.context() as inside:
         if fresh == CI:
             inside.setenv(CI, "true")
@@ -300,7 +300,7 @@ def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest
             found.facts = None
 
     times = iter(("first", "renewed", "other", "other", "other"))
-    monkeypatch.setattr(one, "now", lambda: next(times))
+    monkeypatch.setattr(runner, "now", lambda: next(times))
     for name in (SCENARIO, PROOF):
         monkeypatch.setattr(entries, f"_{name}", ran)
     entry, stopped = GateEntry(kind, "one", HOLDS, Path()), "seconds"

@@ -11,11 +11,11 @@ import pytest
 from highwater.checker.engines import reference
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, simulate, worker
-from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
+from highwater.checker.engines.native.machine import Effort, Machine
+from highwater.checker.engines.native.program import Program
+from highwater.checker.engines.native.runtime import SLACK, find_function, slot_function
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import (

@@ -18,15 +18,13 @@ from hypothesis import strategies as st
 from docs.bench.measure import highwater
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst
-from highwater.checker.engines.native import search, worker
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.code import BLOCK, code
-from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
+from highwater.checker.engines.native import runs, search, visited, worker
 from highwater.checker.engines.native.frontier import DataFile, KeptArray, Level, Store
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.text.runtime import SLACK
+from highwater.checker.engines.native.program import Program
+from highwater.checker.engines.native.runs import BLOCK, DamagedError, Room, SortedRun, code, written_run
+from highwater.checker.engines.native.runtime import SLACK
+from highwater.checker.engines.native.visited import VisitedRuns, in_order
 from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
@@ -341,7 +339,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
 
 def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     model = zoo.counters(4, 30)
-    monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
+    monkeypatch.setattr("highwater.checker.engines.native.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
     assert found.stopped_by == "states"
     assert 100_000 < found.distinct_states < 140_000

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.scenarios import catalogue
-from highwater.checker.scenarios import rulebook_sources as sources
+from highwater.checker.scenarios import catalogue, rulebook
 from highwater.checker.scenarios.catalogue import Definition, load
 from highwater.invariants.replication.knowledge import helper
 from highwater.model import registry
@@ -69,7 +68,7 @@ def every_source() -> Iterator[tuple[str, str]]:
             yield f"rule {name} of {d.name}", rule.source
         named: list[Action | Invariant | Liveness] = [*d.protocol.actions(), *d.invariants, *d.liveness]
         yield from ((f"{x.name} of {d.name}", x.source) for x in named)
-    for x in sources.other_properties():
+    for x in rulebook.other_properties():
         yield x.name, x.source
 
 
@@ -367,7 +366,7 @@ def test_a_user_s_protocol_can_have_a_rulebook(tmp_path: Path, monkeypatch: pyte
 
 def test_the_walk_over_invariants_finds_every_kind() -> None:
     """The test checks only modules that the walk finds."""
-    assert len(sources.other_properties()) > 30
-    kinds = {type(p).__name__ for p in sources.other_properties()}
+    assert len(rulebook.other_properties()) > 30
+    kinds = {type(p).__name__ for p in rulebook.other_properties()}
     assert kinds >= {"Invariant", "StepProperty"}
-    assert all(inspect.isfunction(p.function) for p in sources.other_properties())
+    assert all(inspect.isfunction(p.function) for p in rulebook.other_properties())

@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines import native
 from highwater.checker.engines.breadth_first import BreadthFirst, Totals
-from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.spark import levels, request
 from highwater.checker.engines.spark.checkpoint import (
@@ -51,8 +51,7 @@ from highwater.checker.engines.spark.session import SparkConnection, cause, coll
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions, SearchResult
-from highwater.checker.tables.directory import count_tables
-from highwater.checker.tables.writing import write
+from highwater.checker.tables import count_tables, write
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo

@@ -21,7 +21,6 @@ from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import (
     Array,
     Bool,
@@ -46,8 +45,13 @@ from tests import models, zoo
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
 from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable  # noqa: E402
-from highwater.checker.tables.directory import ABOUT, TableDirectory, count_tables  # noqa: E402
-from highwater.checker.tables.writing import write  # noqa: E402
+from highwater.checker.tables import (  # noqa: E402
+    ABOUT,
+    TableDirectory,
+    count_tables,
+    to_networkx,
+    write,
+)
 from tests.slow import slow  # noqa: E402
 from tests.states.conftest import run  # noqa: E402
 
@@ -152,10 +156,10 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
 
 
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from highwater.checker.tables import writing
+    from highwater.checker import tables
 
-    monkeypatch.setattr(writing, "_STATES_IN_FILE", 700)
-    monkeypatch.setattr(writing, "ROWS", 300)
+    monkeypatch.setattr(tables, "_STATES_IN_FILE", 700)
+    monkeypatch.setattr(tables, "ROWS", 300)
     graph = explore(models.scenario_model("truncation/kip-101", max_records=1), SearchOptions(workers=1))
     write(graph, tmp_path, 2, None)
     written = count_tables(tmp_path, graph.model, 0, None)
@@ -416,7 +420,7 @@ def test_a_failed_run_leaves_no_tables(
         (directory / STATES / PART).write_text("half")
         raise wrong
 
-    monkeypatch.setattr("highwater.checker.tables.writing.write", fail)
+    monkeypatch.setattr("highwater.checker.tables.write", fail)
     status, said = run(*SMALL, "--out", tmp_path)
     if isinstance(wrong, OSError):
         assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
