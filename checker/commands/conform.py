@@ -33,7 +33,7 @@ from highwater.checker.runner import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5

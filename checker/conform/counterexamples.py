@@ -20,8 +20,8 @@ from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of
 from highwater.model.language.model import Model
 from highwater.model.language.tracing import tracing
-from highwater.model.replication import Replication
 from highwater.model.replication.controller import Controller
+from highwater.model.replication.protocol import Replication
 
 
 @dataclass(frozen=True)

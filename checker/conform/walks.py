@@ -33,9 +33,9 @@ from highwater.model.language import State
 from highwater.model.language.graph import Evaluate, compile_nodes
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.tracing import tracing
-from highwater.model.replication import Replication
 from highwater.model.replication.clients import has_min_isr
 from highwater.model.replication.cluster import committed_at_start
+from highwater.model.replication.protocol import Replication
 
 Seen = list[tuple[str, int | None]]
 """The fields of an observation in the order of the bridge; None: not compared."""

@@ -17,7 +17,7 @@ from highwater.model.language import State
 from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness
 from highwater.model.language.model import trace_liveness
 from highwater.model.language.types import Number, Truth
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 
 
 def broker_does_not_lead(m: Replication, s: State, b: Number) -> Truth:

@@ -16,7 +16,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants import replication, truncation, zookeeper
 from highwater.model.language.model import Model
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from highwater.model.truncation import Truncation
 from highwater.model.zookeeper import ZooKeeperMode
 from highwater.model.zookeeper.cluster import PROFILES, RULES

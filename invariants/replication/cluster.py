@@ -21,13 +21,14 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.containers import members_of
-from highwater.model.replication import Replication, features
+from highwater.model.replication import features
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.partition_change import effective_min_isr
 from highwater.model.replication.high_watermark import tells_end
 from highwater.model.replication.logs import gate_is_open
+from highwater.model.replication.protocol import Replication
 
 
 def leads_now(m: Replication, s: State, b: Number) -> Truth:

@@ -31,9 +31,9 @@ from highwater.model.language import (
     size,
     step_property,
 )
-from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import gate_is_open, same_record
+from highwater.model.replication.protocol import Replication
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from highwater.invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
 from highwater.model.language import Number, SeqValue, State, Truth, all_of, any_of, implies, least, where
-from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import same_record
+from highwater.model.replication.protocol import Replication
 
 
 def takes_answer(m: Replication, s: State, f: Number) -> Truth:

@@ -25,7 +25,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.containers import members_of
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 
 BEYOND = (
     "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "upgrades",

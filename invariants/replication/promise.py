@@ -23,9 +23,9 @@ from highwater.model.language import (
 )
 from highwater.model.language.refinement import Mapped
 from highwater.model.promise import Promise
-from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.cluster import committed_at_start
+from highwater.model.replication.protocol import Replication
 
 
 def tolerated(m: Replication) -> dict[str, int]:

@@ -26,9 +26,9 @@ from highwater.model.language import (
     total,
     weak,
 )
-from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.isr import is_eligible
+from highwater.model.replication.protocol import Replication
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:

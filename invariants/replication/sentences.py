@@ -17,9 +17,10 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from highwater.model.replication import Replication, features, logs
+from highwater.model.replication import features, logs
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
+from highwater.model.replication.protocol import Replication
 
 
 def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:

@@ -14,7 +14,7 @@ import pytest
 from docs.pages import galleries, kept, picture, site
 from docs.pages.markdown import DOCS, template
 from docs.pages.rule_tables import replication_rows, subjects
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from highwater.model.truncation import Truncation
 from tests.docs.generated import generated
 from tests.slow import WHOLE, all_but, largest, often, slow, whole_only

@@ -12,7 +12,8 @@ from typing import Any
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.model.replication import Replication, logs
+from highwater.model.replication import logs
+from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 from tests.generation.requests import FIRST, Partition, RequestLogs, registration, setting
 

@@ -14,7 +14,8 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.invariants.replication import LIVENESS
 from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
 from highwater.model.language import Model
-from highwater.model.replication import Replication, control
+from highwater.model.replication import control
+from highwater.model.replication.protocol import Replication
 from tests.docs.generated import generated
 from tests.slow import slow
 

@@ -16,8 +16,8 @@ from highwater.model.language import Model, State, all_of, implies, invariant
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.types import Truth
-from highwater.model.replication import Replication
 from highwater.model.replication.clients import can_acknowledge
+from highwater.model.replication.protocol import Replication
 
 
 @invariant("B6")

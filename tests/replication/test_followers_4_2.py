@@ -11,7 +11,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from tests.runs import Run
 from tests.slow import slow
 

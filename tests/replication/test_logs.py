@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from highwater.model.language import Index, Int, LanguageError, Option, Seq, Struct
 from highwater.model.language.function import Function
-from highwater.model.replication import Replication, features, logs
+from highwater.model.replication import features, logs
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.rules import ELR_FEATURE
+from highwater.model.replication.protocol import Replication
 
 SIZE = 6
 EPOCH = Int(0, 7)

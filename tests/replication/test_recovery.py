@@ -17,7 +17,8 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model, any_of, step_property
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.replication import Replication, recovery
+from highwater.model.replication import recovery
+from highwater.model.replication.protocol import Replication
 
 State = Mapping[str, Any]
 

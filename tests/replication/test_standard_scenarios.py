@@ -14,7 +14,7 @@ import pytest
 
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.model import registry
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from tests.command import highwater
 from tests.slow import all_but, largest, slow
 

@@ -15,7 +15,7 @@ from highwater.checker.scenarios.search import EngineError, SearchOptions, Searc
 from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.replication import Replication
+from highwater.model.replication.protocol import Replication
 from tests.language.test_symmetry import plainly
 from tests.slow import slow
 

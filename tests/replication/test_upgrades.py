@@ -12,9 +12,10 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, Number, StructValue, as_bool
-from highwater.model.replication import Replication, features
+from highwater.model.replication import features
 from highwater.model.replication.controller import registrations
 from highwater.model.replication.controller.types import ControllerContext
+from highwater.model.replication.protocol import Replication
 
 PLACE = "replication/"
 

@@ -13,8 +13,8 @@ from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.model.language.procedures import Procedure, ProcedureStep, taking
-from highwater.model.replication import PROTOCOL
 from highwater.model.replication.advice import START_BEST_LOG
+from highwater.model.replication.protocol import PROTOCOL
 from highwater.traces.reports import advice
 from tests import command
 from tests.slow import all_but
