@@ -407,15 +407,14 @@ def _refuse_useless(definition: Definition) -> None:
             refuse_useless(function)
     text = "".join(file.read_text(encoding="utf-8", errors="replace") for file in _files(definition))
     for name, value in {**vars(sys.modules[kind.__module__]), **vars(kind)}.items():
-        function = getattr(value, "mapping", getattr(value, "function", value))
-        if not isinstance(function, FunctionType) or function in stated or hasattr(kind.__base__, name):
+        if not isinstance(value, FunctionType) or value in stated or hasattr(kind.__base__, name):
             continue
-        own = function.__module__ == kind.__module__ and not name.startswith("_")
-        of_state = function is not value or function.__code__.co_varnames[1:2] in (("s",), ("before",))
+        own = value.__module__ == kind.__module__ and not name.startswith("_")
+        of_state = value.__code__.co_varnames[1:2] in (("s",), ("before",))
         if own and of_state and len(re.findall(rf"\b{name}\b", text)) == 1:
             raise LanguageError(
-                f"nothing uses {name!r}: mark it by @action(…), list it as a property, or call it _{name}",
-                place_of(function),
+                f"nothing uses {name!r}: mark it by @action(…) or as a property, or call it _{name}",
+                place_of(value),
             )
 
 

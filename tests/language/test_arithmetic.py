@@ -198,10 +198,10 @@ def test_undefined_agrees_with_a_plain_evaluation(seed: int) -> None:
     make = Expressions(rng, stated.state.fields)
     try:
         conditions = [condition_of(make.condition(4), stated.state.wrap(inputs)) for _ in range(4)]
-    except LanguageError:  # a constant is outside its type
+        compiled = [compile_nodes([undefined(node), node]) for node in conditions]
+    except LanguageError:  # a constant is outside its type, or an element exists in no state
         return
-    for node in conditions:
-        asked = compile_nodes([undefined(node), node])
+    for node, asked in zip(conditions, compiled, strict=True):
         for _ in range(4):
             state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
             wanted = meaning(node, state)

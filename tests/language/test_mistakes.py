@@ -136,7 +136,7 @@ MISTAKES = [
         "50,000 different messages 'append', and 16,384 are the most (to 5 × term 10",
     ),
     ("CLASS", "def step(self, s):\n    s.next.n = 1", "nothing uses 'step': mark it by @action(…)"),
-    ("CLASS", "def is_small(self, s):\n    return s.n < 3", "list it as a property"),
+    ("CLASS", "def is_small(self, s):\n    return s.n < 3", "or as a property"),
     ("CLASS", "@action(p='nodes')\ndef bad(self, s, p):\n    s.next.n = 1", "did you mean 'node'?"),
     ("CLASS", "@action\ndef bad(self, s):\n    s.next.n = 1", 'write @action("…")'),
     ("CLASS", "def initial(self, s):\n    s.next.n = 1", "initial() is a function of (self)"),
@@ -147,7 +147,6 @@ MISTAKES = [
     ("CLASS", "rules = {'careful': 'It waits.'}", 'write {"name": Rule(…)}'),
     ("CLASS", "rules = {'careful': Rule('x', 'y'), 'never': Rule('x', 'y')}", 'write self.on("never")'),
     # properties
-    ("TOP", '@invariant("x")\ndef unlisted(m, s):\n    return s.n <= 2', "list it as a property"),
     ("SMALL", "s.n <= m.p.top", "returned None; it returns a condition"),
     ("SMALL", "assert s.n <= 2", "write where"),
     ("SMALL", "for i in m.node:\n    return s.row[i] <= 2", "write all_of(… for …)"),
