@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,7 +146,7 @@ def conform(
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning
         scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
-    with Bridge(_jars(kafka, before, quiet)) as bridge:
+    with Bridge(_jars(kafka, before, quiet)) as bridge, _beside(test, bridge):
         if place is not None and file is not None:
             same, lines = repeated(place, file, bridge)
             for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:
@@ -170,6 +172,14 @@ def _jars(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
         return Jars.found(kafka, before, live.show)
     finally:
         live.end()
+
+
+@contextmanager
+def _beside(test: JunitFile | None, bridge: Bridge) -> Iterator[None]:
+    """At the end, write the bridge beside the Java test."""
+    yield
+    if test is not None:
+        test.write_bridge(bridge.classes)
 
 
 def _kafka(bridge: Bridge) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The Java bridge: finds Kafka's jars, compiles a program against them, and runs it to answer lines of JSON.
 
 The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by a digest of
-its sources, of the jars, and of the compiler's version.
+its adapted sources, of the API that they link to, and of the compiler's version.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,8 @@ import msgspec
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.base.processes import JsonProcess
 from highwater.checker.conform import releases
+from highwater.checker.conform.class_files import ClassFile, ClassPath
+from highwater.checker.conform.sources import adapted, missing
 from highwater.checker.engines import cache
 
 OLDEST_JAVA = 17
@@ -84,17 +87,6 @@ class Jars:
         """The entries of the class path, except the bridge's own classes."""
         return [str(path) for path in (*self.before, *self.jars)]
 
-    def digest(self) -> bytes:
-        """A digest of the content of all files on the class path."""
-        found = hashlib.sha256()
-        for path in (*self.before, *self.jars):
-            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-                if file.is_file():
-                    found.update(f"{file.name} {file.stat().st_size}\n".encode())
-                    with file.open("rb") as content:
-                        found.update(hashlib.file_digest(content, "sha256").digest())
-        return found.digest()
-
 
 def _has_controller(jar: Path) -> bool:
     if not jar.name.startswith("kafka-metadata"):
@@ -146,63 +138,47 @@ class Jdk:
 def compiled(jars: Jars, jdk: Jdk) -> bytes:
     """The bridge's classes as the bytes of a jar, from the cache or compiled against these jars.
 
-    Raises InputError if the compiler fails.
+    Jars with the same API share the classes. Raises InputError if the compiler fails.
     """
-    sources = files(__package__) / "java"
-    with as_file(sources) as folder:
-        texts = sorted(folder.rglob("*.java"))
-        key = hashlib.sha256(b"conform bridge\n" + jdk.version.encode() + jars.digest())
-        for text in texts:
-            key.update(text.read_bytes())
-        place = cache.chosen()
-        content = place.get(key.digest()) if place is not None else None
-        if content is None:
-            content = _compile(jars, jdk, texts)
-            if place is not None:
-                place.put(key.digest(), content)
+    classes = ClassPath([*jars.before, *jars.jars])
+    with as_file(files(__package__) / "java") as folder:
+        texts = adapted(sorted(folder.rglob("*.java")), classes)
+    named = hashlib.sha256(f"conform bridge\n{jdk.version}\n{texts}".encode()).digest()
+    place = cache.chosen()
+    known = place.get(named) if place is not None else None
+    linked = set(msgspec.json.decode(known, type=list[str])) if known else set[str]()
+    content = place.get(named + classes.api(linked)) if place is not None and linked else None
+    if content is None:
+        content = _compile(jars, jdk, texts)
+        with ZipFile(BytesIO(content)) as jar:
+            linked = linked.union(*(ClassFile.of(jar.read(name)).linked for name in jar.namelist()))
+        if place is not None:
+            place.put(named, msgspec.json.encode(sorted(linked)))
+            place.put(named + classes.api(linked), content)
     return content
 
 
-def _compile(jars: Jars, jdk: Jdk, texts: list[Path]) -> bytes:
+def _compile(jars: Jars, jdk: Jdk, texts: Mapping[str, str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="highwater-") as made:
         classes = Path(made) / "classes"
-        command = [
-            jdk.javac,
-            "-nowarn",
-            "-proc:none",
-            "-encoding",
-            "UTF-8",
-            "-cp",
-            os.pathsep.join(jars.class_path),
-        ]
+        for name, text in texts.items():
+            (Path(made) / name).write_text(text, encoding="utf-8")
+        command = [jdk.javac, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-Xdiags:verbose"]
+        command += ["-cp", os.pathsep.join(jars.class_path), "-d", str(classes)]
         done = subprocess.run(
-            [*command, "-d", str(classes), *map(str, texts)],
+            [*command, *(str(Path(made) / name) for name in texts)],
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
         )
         if done.returncode:
-            raise InputError(f"--kafka {jars.directory}: {_why_not_compiled(done.stderr)}")
+            raise InputError(f"--kafka {jars.directory}: {missing(done.stderr, texts)}")
         packed = Path(made) / "bridge.jar"
         with ZipFile(packed, "w") as jar:
             for file in sorted(classes.rglob("*.class")):
                 jar.write(file, file.relative_to(classes))
         return packed.read_bytes()
-
-
-def _why_not_compiled(said: str) -> str:
-    """The reason why the bridge cannot be compiled, from the compiler's output ``said``.
-
-    It is the first class, method or package that this Kafka lacks, else the first error.
-    """
-    missing = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", said)
-    if missing:
-        place = f" in {missing[2].strip()}" if missing[2] else ""
-        return f"this Kafka has no {missing[1].strip()}{place}"
-    package = re.search(r"error: (package \S+ does not exist)", said)
-    first = re.search(r"error: (.*)", said)
-    return f"the bridge does not compile: {(package or first or [None, said[:300]])[1]}"
 
 
 # --- the process --------------------------------------------------------------------------------------------
@@ -216,21 +192,26 @@ class Bridge:
     options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
     errors: Mapping[str, int] = field(default_factory=dict)
     """Kafka's error codes by name."""
+    lacking: tuple[str, ...] = ()
+    """Fields of operations that this Kafka's requests lack."""
     version: str = ""
     commit: str = ""
+    classes: bytes = b""
+    """The bridge's own classes, as a jar."""
     _process: JsonProcess = field(init=False)
     _place: tempfile.TemporaryDirectory[str] = field(init=False)
 
     def __enter__(self) -> Bridge:
         jdk = Jdk.found()
-        classes = compiled(self.jars, jdk)
+        self.classes = compiled(self.jars, jdk)
         self._place = tempfile.TemporaryDirectory(prefix="highwater-")
         jar = Path(self._place.name) / "bridge.jar"
-        jar.write_bytes(classes)
+        jar.write_bytes(self.classes)
         class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
         self._process = JsonProcess([jdk.java, *self.options, "-cp", class_path, _MAIN])
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
+        self.lacking = tuple(hello["lacking"])
         return self
 
     def __exit__(

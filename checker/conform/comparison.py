@@ -161,6 +161,7 @@ class KafkaComparison:
         kinds = [request.kind for request in self.requests]
         self.kinds = list(dict.fromkeys(kinds))
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
+        self._sendable = np.ones(len(self.requests), dtype=np.bool_)
 
     def describe(self) -> dict[str, Any]:
         """The first line to the bridge: the scenario's initial state and all operations."""
@@ -246,6 +247,7 @@ class KafkaComparison:
         """
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
+        self._sendable = np.array([not r.lacks(bridge.lacking) for r in self.requests])
         bridge.ask(self.describe())
         line = max(1, min(64, _ANSWERS // len(self.requests)))
         at_once = max(line, _STATES_AT_ONCE // line * line)
@@ -310,7 +312,7 @@ class KafkaComparison:
         for place in np.flatnonzero(states_differ):
             kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
             self._note(result, ("the state", kinds), block, paths, int(place), None)
-        compared = described & ~states_differ
+        compared = described & ~states_differ & self._sendable[:, None]
         self._count(expected, (then != now).any(axis=2), compared, result)
         wrong_error = codes[expected] != errors
         rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)

@@ -1,6 +1,6 @@
 """A difference as a JUnit 5 test for Kafka's sources, in the package of Kafka's control managers.
 
-The test sends the path and the request through the bridge, so it needs the bridge's sources (``java/``).
+The test sends the path and the request through the bridge, so the bridge's classes are written beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import NoReturn
 
-from highwater.checker.base.files import JsonOutput, write_text
+from highwater.checker.base.files import JsonOutput, write_text, written
 from highwater.checker.base.problems import InputError
 from highwater.checker.conform.request_file import ExpectedOutcome, RequestFile
 from highwater.checker.conform.walks import WalkFile
@@ -29,8 +29,8 @@ import static org.junit.jupiter.api.Assertions.{assertion};
 /**
  * A request on which Kafka and the model of Highwater differ, written by highwater conform --junit.
  *
- * <p>Compile it with Kafka's jars, JUnit 5, and the sources in checker/conform/java of Highwater. The numbers of
- * replicas and brokers in sets are written as bits.
+ * <p>Compile and run it with Kafka's jars, JUnit 5, and highwater-bridge.jar. The numbers of replicas and brokers in
+ * sets are written as bits.
  */
 public class {name} {{
     @Test
@@ -60,6 +60,12 @@ class JunitFile:
     def refuse_walks(self) -> NoReturn:
         """Raise InputError: a Java test runs the control managers, without brokers."""
         raise InputError("--junit: the control managers alone cannot repeat a walk of a whole cluster")
+
+    def write_bridge(self, classes: bytes) -> None:
+        """Write the jar that the test needs, if a test is written."""
+        if self.written:
+            with written("--junit", self.target.with_name("highwater-bridge.jar")) as beside:
+                beside.write_bytes(classes)
 
     def write(self, file: RequestFile | WalkFile) -> None:
         """Write a test of this difference, if none is written yet. Raises InputError for a walk of a whole cluster."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,10 @@ class KafkaRequest:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
         return self.action[0] if self.action else f"{self.operation['name']} {NO_ACTION}"
+
+    def lacks(self, fields: Collection[str]) -> bool:
+        """True if the request sets one of ``fields`` to a value other than true, which Kafka has without the field."""
+        return any(self.operation.get(name, True) is not True for name in fields)
 
     @property
     def orders(self) -> list[list[Event]]:

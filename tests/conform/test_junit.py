@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.conform.bridge import Jars, Jdk, compiled
+from highwater.checker.conform.bridge import Jars
 from highwater.checker.conform.junit import junit_test
 from highwater.checker.conform.request_file import ExpectedOutcome, RequestFile
 from tests.conform.test_conform import SMALL, run
@@ -81,10 +81,9 @@ def test_a_test_of_a_difference_compiles_and_fails_until_kafka_answers(kafka: Pa
 
 
 def _run(kafka: Path, sources: Path, names: list[str]) -> str:
-    """Compile the tests with a stub of JUnit and the bridge, and run them. Returns a line for each."""
+    """Compile the tests with a stub of JUnit and the bridge beside them, and run them. Returns a line for each."""
     jars = Jars.found(kafka)
-    bridge, classes = sources / "bridge.jar", sources / "classes"
-    bridge.write_bytes(compiled(jars, Jdk.found()))
+    bridge, classes = sources / "highwater-bridge.jar", sources / "classes"
     (sources / "Run.java").write_text(RUN)
     for name, text in JUNIT.items():
         (sources / f"{name}.java").write_text(f"package org.junit.jupiter.api; {text}")

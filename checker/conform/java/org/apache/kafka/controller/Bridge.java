@@ -15,10 +15,10 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import org.apache.kafka.common.metadata.MetadataJsonConverters;
 import org.apache.kafka.common.metadata.MetadataRecordType;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.controller.BridgedController.Outcome;
 import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
@@ -39,8 +39,7 @@ public final class Bridge {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final JsonNodeFactory NODES = JSON.getNodeFactory();
 
-    private final QuorumControllerMetrics metrics =
-        new QuorumControllerMetrics(Optional.empty(), new BridgedController.Clock(), 0);
+    private final QuorumControllerMetrics metrics = Versions.metrics();
     private JsonNode scenario;
     private JsonNode[] operations;
 
@@ -76,13 +75,14 @@ public final class Bridge {
         }
         ObjectNode hello = NODES.objectNode();
         hello.set("errors", errors);
-        hello.put("kafka", org.apache.kafka.common.utils.AppInfoParser.getVersion());
-        hello.put("commit", org.apache.kafka.common.utils.AppInfoParser.getCommitId());
+        hello.set("lacking", JSON.valueToTree(Versions.lacking()));
+        hello.put("kafka", AppInfoParser.getVersion());
+        hello.put("commit", AppInfoParser.getCommitId());
         hello.put("metadataVersion", MetadataVersion.latestProduction().version());
         return hello.toString();
     }
 
-    private String answer(JsonNode line) throws IOException {
+    private String answer(JsonNode line) throws Exception {
         if (line.has("try")) {
             return tryAll(line.get("try"));
         }
@@ -162,7 +162,7 @@ public final class Bridge {
      * its result and the number of the observation after it. A path ends at an action that is not done. {@code withLogs}
      * adds the logs at the end of each path.
      */
-    private String walkAll(JsonNode paths, boolean withLogs) throws IOException {
+    private String walkAll(JsonNode paths, boolean withLogs) throws Exception {
         Seen seen = new Seen();
         StringBuilder answers = new StringBuilder();
         List<List<List<Integer>>> logs = new ArrayList<>();

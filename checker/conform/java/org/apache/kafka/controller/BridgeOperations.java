@@ -515,9 +515,10 @@ final class BridgeOperations {
             op.get("replicas").forEach(r -> replicas.add(r.intValue()));
             partition.setReplicas(replicas);
         }
-        var result = to.replication.alterPartitionReassignments(new AlterPartitionReassignmentsRequestData().
-            setAllowReplicationFactorChange(flag(op, "allowReplicationFactorChange", true)).
-            setTopics(List.of(new ReassignableTopic().setName(topic(op)).setPartitions(List.of(partition)))));
+        AlterPartitionReassignmentsRequestData request = new AlterPartitionReassignmentsRequestData().
+            setTopics(List.of(new ReassignableTopic().setName(topic(op)).setPartitions(List.of(partition))));
+        Versions.allowReplicationFactorChange(request, flag(op, "allowReplicationFactorChange", true));
+        var result = to.replication.alterPartitionReassignments(request);
         return Outcome.of(result, result.response().responses().get(0).partitions().get(0).errorCode());
     }
 
@@ -531,8 +532,8 @@ final class BridgeOperations {
 
     private Outcome alterConfig(ConfigResource.Type type, String name, String key, String value) {
         ConfigResource resource = new ConfigResource(type, name);
-        var result = to.configs.incrementalAlterConfigs(Map.of(resource, Map.of(key,
-            new SimpleImmutableEntry<>(value == null ? OpType.DELETE : OpType.SET, value))), false);
+        var result = Versions.alterConfigs(to.configs, Map.of(resource, Map.of(key,
+            new SimpleImmutableEntry<>(value == null ? OpType.DELETE : OpType.SET, value))));
         return Outcome.of(result, result.response().get(resource).error().code());
     }
 
@@ -549,7 +550,7 @@ final class BridgeOperations {
         UpgradeType type = op.hasNonNull("upgradeType") ? UpgradeType.valueOf(op.get("upgradeType").textValue())
             : on ? UpgradeType.SAFE_DOWNGRADE : UpgradeType.UPGRADE;
         String name = BridgedController.ELR;
-        var result = to.configs.updateFeatures(Map.of(name, level), Map.of(name, type), false, 0);
+        var result = Versions.updateFeatures(to.configs, Map.of(name, level), Map.of(name, type));
         return Outcome.of(result, result.response().error().code());
     }
 
@@ -569,7 +570,7 @@ final class BridgeOperations {
                 setName(entry.getKey()).setValue(entry.getValue().textValue())));
         CreateTopicsRequestData request = new CreateTopicsRequestData();
         request.topics().add(topic);
-        var result = to.replication.createTopics(CONTEXTS[7], request, java.util.Set.of(name));
+        var result = Versions.createTopics(to.replication, CONTEXTS[7], request, name);
         return Outcome.of(result, result.response().topics().find(name).errorCode());
     }
 

@@ -3,6 +3,9 @@ package org.apache.kafka.controller;
 import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -34,22 +37,17 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.server.common.KRaftVersion;
-import org.apache.kafka.server.common.TopicIdPartition;
 import org.apache.kafka.storage.internals.checkpoint.CleanShutdownFileHandler;
-import org.apache.kafka.storage.internals.log.CleanerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
-import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A broker with a directory of its own. Kafka's LogManager, ReplicaManager with Partition and fetchers, and metadata
  * cache are unmodified. There are no threads: the caller does what a thread would do.
  */
-final class BridgedBroker implements AlterPartitionManager {
+final class BridgedBroker implements InvocationHandler {
     static final TopicPartition PARTITION = new TopicPartition(BridgedController.TOPIC, 0);
     static final long LAG_MS = 30_000;
 
@@ -67,7 +65,7 @@ final class BridgedBroker implements AlterPartitionManager {
     boolean up = false;
     long epoch = -1;
     KRaftMetadataCache cache;
-    LogManager logs;
+    Versions.Logs logs;
     ReplicaManager replicas;
     MetadataImage image;
     /** The number of records of the metadata log that the broker has replayed. */
@@ -75,6 +73,10 @@ final class BridgedBroker implements AlterPartitionManager {
 
     /** What happens to an ISR change that the partition submits: it is sent, kept unsent, or declined. */
     enum Proposals { SENT, KEPT, DECLINED }
+
+    /** Kafka's interface, whose calls this broker handles. */
+    final AlterPartitionManager alterPartitionManager = (AlterPartitionManager) Proxy.newProxyInstance(
+        BridgedBroker.class.getClassLoader(), new Class<?>[] {AlterPartitionManager.class}, this);
 
     Proposals proposals = Proposals.DECLINED;
     LeaderAndIsr proposed;
@@ -109,19 +111,15 @@ final class BridgedBroker implements AlterPartitionManager {
     // --- the process -------------------------------------------------------------------------------------------
 
     /** Load the logs. Returns the broker epoch of the CleanShutdownFile, as LogManager reads it. */
-    OptionalLong load() throws IOException {
+    OptionalLong load() throws Exception {
         if (directory == null) {
             emptyDisk();
         }
         cache = new KRaftMetadataCache(id, () -> KRaftVersion.KRAFT_VERSION_0);
         LogDirFailureChannel failures = new LogDirFailureChannel(1);
-        logs = new LogManager(CollectionConverters.asScala(List.of(directory.toFile())).toSeq(),
-            CollectionConverters.asScala(List.<File>of()).toSeq(), cache, LOG_CONFIG, new CleanerConfig(false), 1,
-            Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, 60_000,
-            new ProducerStateManagerConfig(60_000, false), 60_000, Idle.IDLE, STATS, failures, all.time, false,
-            Long.MAX_VALUE, null);
-        OptionalLong found = logs.readBrokerEpochFromCleanShutdownFiles();
-        replicas = new BridgedFetcher.Manager(config(id), METRICS, all.time, logs, cache, failures, this);
+        logs = new Versions.Logs(directory, cache, LOG_CONFIG, failures, all.time);
+        OptionalLong found = logs.manager.readBrokerEpochFromCleanShutdownFiles();
+        replicas = new Versions.Manager(config(id), METRICS, all.time, logs, cache, failures, this);
         return found;
     }
 
@@ -131,7 +129,7 @@ final class BridgedBroker implements AlterPartitionManager {
     }
 
     /** Start the managers, as BrokerMetadataPublisher does at its first image. */
-    void begin(long epoch) {
+    void begin(long epoch) throws Exception {
         this.epoch = epoch;
         image = MetadataImage.EMPTY;
         replayed = 0;
@@ -140,7 +138,7 @@ final class BridgedBroker implements AlterPartitionManager {
     }
 
     /** Replay the metadata log up to this record, as BrokerMetadataPublisher does. */
-    void replay(int end) {
+    void replay(int end) throws Exception {
         boolean first = replayed == 0;
         MetadataDelta delta = new MetadataDelta.Builder().setImage(image).build();
         for (ApiMessage message : all.metadata.subList(replayed, end)) {
@@ -150,40 +148,40 @@ final class BridgedBroker implements AlterPartitionManager {
         image = delta.apply(new MetadataProvenance(end - 1, 1, 0, true));
         cache.setImage(image);
         if (first) {
-            logs.startup(CollectionConverters.asScala(cache.getAllTopics()), log -> false);
+            logs.startup(cache);
         }
         if (delta.topicsDelta() != null) {
             replicas.applyDelta(delta.topicsDelta(), image);
         }
         if (delta.configsDelta() != null && !first) {
             ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, BridgedController.TOPIC);
-            logs.updateTopicConfig(BridgedController.TOPIC, cache.config(topic), false, false);
+            logs.manager.updateTopicConfig(BridgedController.TOPIC, cache.config(topic), false, false);
         }
     }
 
     /** Stop cleanly, as BrokerServer does: write the HWM checkpoint, flush, write the CleanShutdownFile. */
-    void stop() {
+    void stop() throws Exception {
         replicas.shutdown(true);
-        logs.shutdown(epoch);
+        logs.manager.shutdown(epoch);
         forget();
     }
 
     /** Stop before the registration: the logs are loaded, and the broker has no epoch. */
-    void startAndStop() throws IOException {
+    void startAndStop() throws Exception {
         load();
         cache.setImage(MetadataImage.EMPTY);
-        logs.startup(CollectionConverters.asScala(cache.getAllTopics()), log -> false);
+        logs.startup(cache);
         epoch = -1;
         stop();
     }
 
     /** Kill the process. The next incarnation gets a copy of the directory, with this number of records. */
-    void crash(long keep) throws IOException {
+    void crash(long keep) throws Exception {
         replicas.checkpointHighWatermarks();
-        UnifiedLog log = log();
+        var log = logs.log();
         Path before = directory;
         if (log != null && keep < log.logEndOffset()) {
-            long size = position(log, keep);
+            long size = position(log.activeSegment().log(), keep);
             next();
             copy(before, directory);
             File segment = directory.resolve(PARTITION.toString()).resolve("00000000000000000000.log").toFile();
@@ -198,13 +196,12 @@ final class BridgedBroker implements AlterPartitionManager {
     }
 
     /** End the process without a shutdown. */
-    void kill() {
-        CollectionConverters.asJava(logs.allLogs()).forEach(UnifiedLog::closeHandlers);
+    void kill() throws Exception {
+        logs.closeFiles();
         forget();
     }
 
-    private static long position(UnifiedLog log, long offset) throws IOException {
-        FileRecords records = log.activeSegment().log();
+    private static long position(FileRecords records, long offset) throws IOException {
         for (FileLogInputStream.FileChannelRecordBatch batch : records.batches()) {
             if (batch.baseOffset() >= offset) {
                 return batch.position();
@@ -249,9 +246,9 @@ final class BridgedBroker implements AlterPartitionManager {
         }
     }
 
-    void flush() {
-        log().flush(false);
-        logs.checkpointLogRecoveryOffsets();
+    void flush() throws Exception {
+        logs.log().flush(false);
+        logs.manager.checkpointLogRecoveryOffsets();
     }
 
     // --- the partition -----------------------------------------------------------------------------------------
@@ -262,15 +259,10 @@ final class BridgedBroker implements AlterPartitionManager {
         return found.isDefined() ? found.get() : null;
     }
 
-    UnifiedLog log() {
-        Option<UnifiedLog> found = logs.getLog(PARTITION, false);
-        return found.isDefined() ? found.get() : null;
-    }
-
     /** For each record of the log its value, followed by its leader epoch. */
     List<Integer> content() {
         List<Integer> found = new ArrayList<>();
-        UnifiedLog log = log();
+        var log = logs.log();
         if (log != null) {
             FileRecords records = log.activeSegment().log();
             for (RecordBatch batch : records.batches()) {
@@ -286,7 +278,12 @@ final class BridgedBroker implements AlterPartitionManager {
     // --- AlterPartition ----------------------------------------------------------------------------------------
 
     @Override
-    public CompletableFuture<LeaderAndIsr> submit(TopicIdPartition partition, LeaderAndIsr wanted) {
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws ReflectiveOperationException {
+        return method.getName().equals("submit") ? submit((LeaderAndIsr) arguments[1])
+            : method.getDeclaringClass() == Object.class ? method.invoke(this, arguments) : null;
+    }
+
+    private CompletableFuture<LeaderAndIsr> submit(LeaderAndIsr wanted) {
         if (proposals == Proposals.DECLINED) {
             return CompletableFuture.failedFuture(new OperationNotAttemptedException("not now"));
         }

@@ -34,16 +34,10 @@ import org.apache.kafka.common.requests.FetchRequest;
 import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.LeaderRecoveryState;
-import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.server.metrics.KafkaYammerMetrics;
 import org.apache.kafka.server.replica.Replica;
-import org.apache.kafka.server.replica.ReplicaState;
-import org.apache.kafka.server.storage.log.FetchIsolation;
-import org.apache.kafka.server.storage.log.FetchParams;
-import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogReadResult;
-import org.apache.kafka.storage.internals.log.UnifiedLog;
-import org.apache.kafka.storage.internals.log.VerificationGuard;
 import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -83,7 +77,7 @@ final class BridgedCluster implements AutoCloseable {
     /** The controller's answer to an AlterPartition: a top-level error, or the partition's answer. */
     private record Decided(int topLevel, AlterPartitionResponseData.PartitionData data) { }
 
-    BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws IOException {
+    BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws Exception {
         int count = setup.get("brokers").intValue();
         controller = new BridgedController(count, setup.get("minIsr").intValue(), metrics);
         controller.listener = this::written;
@@ -139,7 +133,7 @@ final class BridgedCluster implements AutoCloseable {
     }
 
     @Override
-    public void close() throws IOException {
+    public void close() throws Exception {
         for (BridgedBroker broker : brokers) {
             if (broker != null && broker.up) {
                 broker.kill();
@@ -158,7 +152,7 @@ final class BridgedCluster implements AutoCloseable {
     // --- actions -----------------------------------------------------------------------------------------------
 
     /** Carry out an action. */
-    int run(JsonNode action) throws IOException {
+    int run(JsonNode action) throws Exception {
         if (!waitsForCaughtUp) {
             time.ms += 2 * BridgedBroker.LAG_MS;  // no follower is caught up any more
         }
@@ -274,17 +268,16 @@ final class BridgedCluster implements AutoCloseable {
 
     /** The leader's read for a fetch. {@code again}: as DelayedFetch reads when it completes, with the HWM of that time. */
     private LogReadResult read(int leader, int f, Fetch fetch, boolean again) {
-        FetchParams params = new FetchParams(
-            f, fetch.brokerEpoch, 0, 1, 1, FetchIsolation.LOG_END, Optional.empty());
+        var params = Versions.fetchParams(f, fetch.brokerEpoch);
         var partition = new TopicIdPartition(fetch.data.topicId, BridgedBroker.PARTITION);
         var wanted = CollectionConverters.asScala(List.of(new Tuple2<>(partition, fetch.data))).toSeq();
         return brokers[leader].replicas.readFromLog(params, wanted, QuotaFactory.UNBOUNDED_QUOTA, again).head()._2();
     }
 
-    private int answerFetch(int leader, int f, boolean again) throws IOException {
+    private int answerFetch(int leader, int f, boolean again) throws Exception {
         Fetch fetch = fetches[f];
         LogReadResult read = read(leader, f, fetch, false);
-        while (read.divergingEpoch().isPresent() && truncatesNothing(f, fetch, read)) {
+        while (Versions.optional(read.divergingEpoch()).isPresent() && truncatesNothing(f, fetch, read)) {
             fetch.from.take(fetch.data, answer(read));
             fetch = new Fetch(fetch.from, fetch.from.send(), fetch.brokerEpoch);
             fetches[f] = fetch;
@@ -308,10 +301,10 @@ final class BridgedCluster implements AutoCloseable {
         FetchResponseData.PartitionData data = new FetchResponseData.PartitionData().
             setErrorCode(read.error().code()).
             setHighWatermark(read.highWatermark()).
-            setLastStableOffset(read.lastStableOffset().orElse(-1)).
+            setLastStableOffset(Versions.<Long>optional(read.lastStableOffset()).orElse(-1L)).
             setLogStartOffset(read.leaderLogStartOffset()).
             setRecords(inMemory(read.info().records));
-        read.divergingEpoch().ifPresent(data::setDivergingEpoch);
+        Versions.<FetchResponseData.EpochEndOffset>optional(read.divergingEpoch()).ifPresent(data::setDivergingEpoch);
         return data;
     }
 
@@ -322,14 +315,15 @@ final class BridgedCluster implements AutoCloseable {
      */
     private boolean truncatesNothing(int f, Fetch fetch, LogReadResult read) {
         BridgedBroker broker = brokers[f];
-        if (!broker.up || broker.epoch != fetch.brokerEpoch || broker.log() == null
-            || fetch.data.fetchOffset != broker.log().logEndOffset()
+        if (!broker.up || broker.epoch != fetch.brokerEpoch || broker.logs.log() == null
+            || fetch.data.fetchOffset != broker.logs.log().logEndOffset()
             || !fetch.data.equals(fetch.from.send())) {
             return false;
         }
-        var diverging = read.divergingEpoch().get();
-        var own = broker.log().endOffsetForEpoch(diverging.epoch());
-        long end = own.isEmpty() ? diverging.endOffset() : own.get().epoch() != diverging.epoch() ? own.get().offset()
+        var diverging = Versions.<FetchResponseData.EpochEndOffset>optional(read.divergingEpoch()).get();
+        var own = Versions.<OffsetAndEpoch>optional(broker.logs.log().endOffsetForEpoch(diverging.epoch()));
+        long end = own.isEmpty() ? diverging.endOffset()
+            : Versions.epoch(own.get()) != diverging.epoch() ? own.get().offset()
             : Math.min(own.get().offset(), diverging.endOffset());
         return end >= fetch.data.fetchOffset;
     }
@@ -355,7 +349,7 @@ final class BridgedCluster implements AutoCloseable {
         return read.error() == Errors.NONE || read.error() == Errors.OFFSET_OUT_OF_RANGE ? REFUSED : DONE;
     }
 
-    private int takeFetchAnswer(int f) {
+    private int takeFetchAnswer(int f) throws ReflectiveOperationException {
         Fetched answer = answers[f];
         answers[f] = null;
         answer.to.from.take(answer.to.data, answer.data);
@@ -368,12 +362,13 @@ final class BridgedCluster implements AutoCloseable {
     private int proposeExpand(BridgedBroker leader, int f) {
         Partition partition = leader.partition();
         Replica replica = partition.getReplica(f).get();
-        ReplicaState state = replica.stateSnapshot();
-        if (state.brokerEpoch().isEmpty()) {
+        var state = replica.stateSnapshot();
+        Optional<Long> epoch = Versions.optional(state.brokerEpoch());
+        if (epoch.isEmpty()) {
             return NOTHING;
         }
         return proposing(leader, () -> partition.updateFollowerFetchState(replica, state.logEndOffsetMetadata(),
-            state.logStartOffset(), time.ms, state.lastFetchLeaderLogEndOffset(), state.brokerEpoch().get()));
+            state.logStartOffset(), time.ms, state.lastFetchLeaderLogEndOffset(), epoch.get()));
     }
 
     private int proposeShrink(BridgedBroker leader) {
@@ -460,8 +455,7 @@ final class BridgedCluster implements AutoCloseable {
         MemoryRecords records = MemoryRecords.withRecords(
             Compression.NONE, new SimpleRecord(0L, null, new byte[] {(byte) value}));
         try {
-            brokers[leader].partition().appendRecordsToLeader(records, AppendOrigin.CLIENT, acks,
-                RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 0);
+            Versions.append(brokers[leader].partition(), records, acks);
         } catch (org.apache.kafka.common.errors.ApiException refused) {
             return Errors.forException(refused).code();
         }
@@ -481,7 +475,7 @@ final class BridgedCluster implements AutoCloseable {
 
     // --- lives of brokers --------------------------------------------------------------------------------------
 
-    private int finishShutdown(int b) {
+    private int finishShutdown(int b) throws Exception {
         for (BridgedBroker other : brokers) {  // the controller waits until all active brokers have replayed the log
             controller.cluster.heartbeatManager().touch(other.id, controller.cluster.registration(other.id).fenced(),
                 controller.nextOffset);
@@ -492,7 +486,7 @@ final class BridgedCluster implements AutoCloseable {
         return asked;
     }
 
-    private int crash(int b, long keep) throws IOException {
+    private int crash(int b, long keep) throws Exception {
         brokers[b].crash(keep);
         forgetMessages(b);
         return DONE;
@@ -514,7 +508,7 @@ final class BridgedCluster implements AutoCloseable {
         return error(operations.run(operation));
     }
 
-    private int start(int b) throws IOException {
+    private int start(int b) throws Exception {
         long previous = brokers[b].load().orElse(-1);
         int asked = register(b, previous, false);
         if (asked == DONE) {
@@ -569,7 +563,7 @@ final class BridgedCluster implements AutoCloseable {
         }
         var known = broker.image.topics().getTopic(BridgedController.TOPIC).partitions().get(0);
         Partition partition = broker.partition();
-        UnifiedLog log = broker.log();
+        var log = broker.logs.log();
         boolean leads = partition != null && partition.isLeader();
         seen.add(ordinal(b, broker.epoch));
         int leader = partition == null || partition.leaderReplicaIdOpt().isEmpty() ? known.leader
@@ -577,7 +571,7 @@ final class BridgedCluster implements AutoCloseable {
         seen.add(leader);
         seen.add(partition == null ? known.leaderEpoch : partition.getLeaderEpoch());
         seen.add(partition == null ? known.partitionEpoch : partition.getPartitionEpoch());
-        seen.add(leads ? mask(partition.partitionState().isr()) : -1);
+        seen.add(leads ? mask(Versions.all(partition.partitionState().isr())) : -1);
         seen.add(log == null ? -1 : log.config().minInSyncReplicas);
         int active = 0;
         for (int other = 0; other < brokers.length; other++) {
@@ -595,13 +589,14 @@ final class BridgedCluster implements AutoCloseable {
         seen.addAll(content);
         seen.add(log == null ? 0 : (int) log.highWatermark());
         seen.add(leads ? (int) (long) (Long) partition.leaderEpochStartOffsetOpt().get() : 0);
-        seen.add(leads ? mask(partition.partitionState().maximalIsr()) : 0);
+        seen.add(leads ? mask(Versions.all(partition.partitionState().maximalIsr())) : 0);
         for (int f = 0; leads && f < brokers.length; f++) {
             Option<Replica> replica = f == b ? Option.empty() : partition.getReplica(f);
-            ReplicaState state = replica.isDefined() ? replica.get().stateSnapshot() : null;
+            var state = replica.isDefined() ? replica.get().stateSnapshot() : null;
             boolean heard = state != null && state.logEndOffset() >= 0;
             seen.add(heard ? (int) state.logEndOffset() : -1);
-            seen.add(heard && state.brokerEpoch().isPresent() ? ordinal(f, state.brokerEpoch().get()) : -1);
+            Optional<Long> epoch = heard ? Versions.optional(state.brokerEpoch()) : Optional.empty();
+            seen.add(epoch.isPresent() ? ordinal(f, epoch.get()) : -1);
         }
         for (int offset = 0; leads && offset < content.size() / 2; offset++) {
             var reached = partition.checkEnoughReplicasReachOffset(offset + 1);

@@ -104,7 +104,7 @@ final class BridgedController {
                 CONTROLLER, QuorumFeatures.defaultSupportedFeatureMap(false), List.of(CONTROLLER))).
             setClusterFeatureSupportDescriber(new Supported()).
             build();
-        cluster = new ClusterControlManager.Builder().
+        cluster = Versions.with(metrics, new ClusterControlManager.Builder().
             setLogContext(LOG).
             setClusterId(CLUSTER_ID).
             setTime(time).
@@ -112,8 +112,7 @@ final class BridgedController {
             setSessionTimeoutNs(SESSION_TIMEOUT_NS).
             setReplicaPlacer(new StripedReplicaPlacer(new java.util.Random(0))).
             setFeatureControlManager(features).
-            setBrokerShutdownHandler((id, clean, records) -> this.handleShutdown(id, clean, records)).
-            setMetrics(metrics).
+            setBrokerShutdownHandler((id, clean, records) -> this.handleShutdown(id, clean, records))).
             build();
         configs = new ConfigurationControlManager.Builder().
             setLogContext(LOG).

@@ -1,50 +1,36 @@
 package org.apache.kafka.controller;
 
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import kafka.log.LogManager;
-import kafka.server.DelayedFetch;
-import kafka.server.DelayedProduce;
 import kafka.server.FailedPartitions;
 import kafka.server.KafkaConfig;
 import kafka.server.LocalLeaderEndPoint;
 import kafka.server.QuotaFactory;
-import kafka.server.ReplicaFetcherManager;
-import kafka.server.ReplicaFetcherThread;
 import kafka.server.ReplicaManager;
-import kafka.server.ReplicationQuotaManager;
-import kafka.server.metadata.KRaftMetadataCache;
-import kafka.server.share.DelayedShareFetch;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.FetchResponseData;
-import org.apache.kafka.common.message.OffsetForLeaderEpochRequestData;
-import org.apache.kafka.common.message.OffsetForLeaderEpochResponseData;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.requests.FetchRequest;
-import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.server.DelayedActionQueue;
 import org.apache.kafka.server.LeaderEndPoint;
 import org.apache.kafka.server.PartitionFetchState;
-import org.apache.kafka.server.ReplicaFetch;
-import org.apache.kafka.server.ResultWithPartitions;
-import org.apache.kafka.server.common.DirectoryEventHandler;
-import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.server.network.BrokerEndPoint;
-import org.apache.kafka.server.purgatory.DelayedDeleteRecords;
-import org.apache.kafka.server.purgatory.DelayedOperationPurgatory;
-import org.apache.kafka.server.purgatory.DelayedRemoteFetch;
-import org.apache.kafka.server.purgatory.DelayedRemoteListOffsets;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
-import scala.Option;
 
 /** Kafka's fetcher thread, which is never started: {@link #send} builds a fetch, and {@link #take} handles its answer. */
-final class BridgedFetcher extends ReplicaFetcherThread {
+final class BridgedFetcher extends Versions.Fetcher {
     private final Leader end;
 
     private BridgedFetcher(Leader end, KafkaConfig config, FailedPartitions failed, ReplicaManager manager) {
-        super("fetcher", end, config, failed, manager, QuotaFactory.UNBOUNDED_QUOTA, "");
+        super(end.asEndPoint(), config, failed, manager);
         this.end = end;
+    }
+
+    static BridgedFetcher of(
+            BrokerEndPoint source, FailedPartitions failed, ReplicaManager manager, BridgedBroker owner) {
+        return new BridgedFetcher(new Leader(source, manager.config(), owner), manager.config(), failed, manager);
     }
 
     @Override
@@ -58,17 +44,18 @@ final class BridgedFetcher extends ReplicaFetcherThread {
         return end.built;
     }
 
-    void take(FetchRequest.PartitionData sent, FetchResponseData.PartitionData answer) {
+    void take(FetchRequest.PartitionData sent, FetchResponseData.PartitionData answer)
+            throws ReflectiveOperationException {
         end.answer = answer;
-        processFetchRequest(Map.of(BridgedBroker.PARTITION, sent), null);
+        process(Map.of(BridgedBroker.PARTITION, sent));
     }
 
     int leaderId() {
         return end.source.id();
     }
 
-    /** The leader of a fetcher: a broker in this process. */
-    private static final class Leader implements LeaderEndPoint {
+    /** The leader of a fetcher: a broker in this process. It handles the calls of a {@link LeaderEndPoint}. */
+    private static final class Leader implements InvocationHandler {
         private final BrokerEndPoint source;
         private final KafkaConfig config;
         private final BridgedBroker owner;
@@ -90,96 +77,43 @@ final class BridgedFetcher extends ReplicaFetcherThread {
             return new LocalLeaderEndPoint(source, config, leader.replicas, QuotaFactory.UNBOUNDED_QUOTA);
         }
 
-        @Override
-        public boolean isTruncationOnFetchSupported() {
-            return true;
+        private LeaderEndPoint asEndPoint() {
+            return (LeaderEndPoint) Proxy.newProxyInstance(
+                Leader.class.getClassLoader(), new Class<?>[] {LeaderEndPoint.class}, this);
         }
 
         @Override
-        public void initiateClose() {
-        }
-
-        @Override
-        public void close() {
-        }
-
-        @Override
-        public BrokerEndPoint brokerEndPoint() {
-            return source;
-        }
-
-        @Override
-        public Map<TopicPartition, FetchResponseData.PartitionData> fetch(FetchRequest.Builder request) {
-            return Map.of(BridgedBroker.PARTITION, answer);
-        }
-
-        @Override
-        public OffsetAndEpoch fetchEarliestOffset(TopicPartition partition, int leaderEpoch) {
-            return now().fetchEarliestOffset(partition, leaderEpoch);
-        }
-
-        @Override
-        public OffsetAndEpoch fetchLatestOffset(TopicPartition partition, int leaderEpoch) {
-            return now().fetchLatestOffset(partition, leaderEpoch);
-        }
-
-        @Override
-        public OffsetAndEpoch fetchEarliestLocalOffset(TopicPartition partition, int leaderEpoch) {
-            return now().fetchEarliestLocalOffset(partition, leaderEpoch);
-        }
-
-        @Override
-        public Map<TopicPartition, OffsetForLeaderEpochResponseData.EpochEndOffset> fetchEpochEndOffsets(
-                Map<TopicPartition, OffsetForLeaderEpochRequestData.OffsetForLeaderPartition> partitions) {
-            return now().fetchEpochEndOffsets(partitions);
+        public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+            switch (method.getName()) {
+                case "isTruncationOnFetchSupported":
+                    return true;
+                case "brokerEndPoint":
+                    return source;
+                case "fetch":
+                    return Versions.as(method.getReturnType(), Map.of(BridgedBroker.PARTITION, answer));
+                case "buildFetch":
+                    build(Versions.<TopicPartition, PartitionFetchState>map(arguments[0]).get(BridgedBroker.PARTITION));
+                    return Versions.noFetch();
+                case "initiateClose", "close":
+                    return null;
+                default:
+                    Object target = method.getDeclaringClass() == Object.class ? this : now();
+                    try {
+                        return method.invoke(target, arguments);
+                    } catch (InvocationTargetException wrong) {
+                        throw wrong.getCause();
+                    }
+            }
         }
 
         /** Build a fetch of one batch, as RemoteLeaderEndPoint does, without sending it. */
-        @Override
-        public ResultWithPartitions<Optional<ReplicaFetch>> buildFetch(
-                Map<TopicPartition, PartitionFetchState> partitions) {
-            PartitionFetchState state = partitions.get(BridgedBroker.PARTITION);
+        private void build(PartitionFetchState state) {
             if (state != null && state.isReadyForFetch()) {
                 built = new FetchRequest.PartitionData(
-                    state.topicId().orElse(org.apache.kafka.common.Uuid.ZERO_UUID), state.fetchOffset(),
-                    owner.log().logStartOffset(), 1, Optional.of(state.currentLeaderEpoch()),
-                    state.lastFetchedEpoch());
+                    Versions.<Uuid>optional(state.topicId()).orElse(Uuid.ZERO_UUID), state.fetchOffset(),
+                    owner.logs.log().logStartOffset(), 1, Optional.of(state.currentLeaderEpoch()),
+                    Versions.optional(state.lastFetchedEpoch()));
             }
-            return new ResultWithPartitions<>(Optional.empty(), Set.of());
-        }
-    }
-
-    /** Kafka's ReplicaManager with fetchers of this class. */
-    static final class Manager extends ReplicaManager {
-        private static final QuotaFactory.QuotaManagers QUOTAS =
-            new QuotaFactory.QuotaManagers(null, null, null, null, null, null, null, Optional.empty());
-        private static final Option<DelayedOperationPurgatory<DelayedProduce>> PRODUCE = Idle.purgatory();
-        private static final Option<DelayedOperationPurgatory<DelayedFetch>> FETCH = Idle.purgatory();
-        private static final Option<DelayedOperationPurgatory<DelayedDeleteRecords>> DELETE = Idle.purgatory();
-        private static final Option<DelayedOperationPurgatory<DelayedRemoteFetch>> REMOTE_FETCH = Idle.purgatory();
-        private static final Option<DelayedOperationPurgatory<DelayedRemoteListOffsets>> REMOTE_LIST = Idle.purgatory();
-        private static final Option<DelayedOperationPurgatory<DelayedShareFetch>> SHARE = Idle.purgatory();
-
-        Manager(KafkaConfig config, Metrics metrics, Time time, LogManager logs, KRaftMetadataCache cache,
-                LogDirFailureChannel failures, BridgedBroker owner) {
-            super(config, metrics, time, Idle.IDLE, logs, Option.empty(), QUOTAS, cache, failures, owner,
-                BridgedBroker.STATS, PRODUCE, FETCH, DELETE, REMOTE_FETCH, REMOTE_LIST, SHARE, () -> owner.epoch,
-                Option.empty(), DirectoryEventHandler.NOOP, new DelayedActionQueue());
-        }
-
-        @Override
-        public ReplicaFetcherManager createReplicaFetcherManager(
-                Metrics metrics, Time time, ReplicationQuotaManager quota) {
-            BridgedBroker owner = (BridgedBroker) alterPartitionManager();
-            ReplicaManager manager = this;
-            return new ReplicaFetcherManager(config(), this, metrics, time, quota,
-                    () -> manager.metadataCache().metadataVersion(), () -> owner.epoch) {
-                @Override
-                public ReplicaFetcherThread createFetcherThread(int fetcher, BrokerEndPoint source) {
-                    return new BridgedFetcher(
-                        new Leader(source, manager.config(), owner), manager.config(), failedPartitions(), manager);
-                }
-            };
         }
     }
 }
