@@ -226,9 +226,11 @@ class _Run:
             differences = f"{found.differences.total():,} differences"
             live(f"{name}: {found.states:,} states, {found.compared}", differences)
 
+        self.bridge.stop = self._stop
         with interruption(self._interrupt):
             result = comparison.run(self.bridge, self.selection, progressed, self._stop)
         live.end()
+        self.bridge.stop = lambda: None
         shown = comparison.shown(result, self.bridge, _MOST_SHOWN)
         summary, *rest = result.summary(name, self.bridge.version)
         self.output.say(summary)

@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from io import BytesIO
@@ -33,6 +34,12 @@ from highwater.checker.engines import cache
 OLDEST_JAVA = 17
 _MANAGER = "org/apache/kafka/controller/ReplicationControlManager.class"
 _MAIN = "org.apache.kafka.controller.Bridge"
+THROWS = "(throws)"
+"""In place of an error: Kafka throws outside its answer, as when it replays its own records."""
+_MEMORY = "/dev/shm"
+"""The place of the brokers' directories, if it can be written."""
+_POLL, _GRACE = 0.5, 5.0
+"""Seconds between two questions whether to stop, and to wait for an answer then."""
 _LEFT_OUT = re.compile(r"(log4j-slf4j.*|.*-(test|tests|sources|javadoc|test-fixtures))\.jar|.*\.asc")
 """Jars left off the class path: loggers, because logging costs time, and jars of tests, sources and documentation."""
 _RELEASE, _BUILD = (
@@ -184,35 +191,67 @@ def _compile(jars: Jars, jdk: Jdk, texts: Mapping[str, str]) -> bytes:
 # --- the process --------------------------------------------------------------------------------------------
 
 
+class NoAnswerError(Exception):
+    """Kafka's code does not end an operation."""
+
+    def __init__(self, path: int, operation: int, at: str) -> None:
+        super().__init__(f"no answer; Kafka is at {at}")
+        self.path, self.operation = path, operation
+        """The number of the path in the question, and of the operation or step; -1: while the path is taken."""
+
+
+class StoppedError(Exception):
+    """The caller's reason to stop holds, and no answer comes."""
+
+
 @dataclass
 class Bridge:
-    """A running Java bridge, as a context manager. A reply that reports an error of the bridge raises InternalError."""
+    """A running Java bridge, as a context manager. A reply that reports an error of the bridge raises InternalError.
+
+    After NoAnswerError and StoppedError the bridge is a new process, which knows no scenario.
+    """
 
     jars: Jars
     options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
+    patience: int = 20
+    """The seconds of processor time that Kafka's code may take for one operation."""
+    stop: Callable[[], str | None] = lambda: None
+    """Returns a reason to wait no longer for an answer."""
     errors: Mapping[str, int] = field(default_factory=dict)
-    """Kafka's error codes by name."""
+    """Kafka's error codes by name; also ``THROWS``."""
     lacking: tuple[str, ...] = ()
     """Fields of operations that this Kafka's requests lack."""
     version: str = ""
     commit: str = ""
     classes: bytes = b""
     """The bridge's own classes, as a jar."""
+    _java: str = field(init=False)
     _process: JsonProcess = field(init=False)
     _place: tempfile.TemporaryDirectory[str] = field(init=False)
 
     def __enter__(self) -> Bridge:
         jdk = Jdk.found()
         self.classes = compiled(self.jars, jdk)
-        self._place = tempfile.TemporaryDirectory(prefix="highwater-")
-        jar = Path(self._place.name) / "bridge.jar"
+        memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+        self._place = tempfile.TemporaryDirectory(prefix="highwater-", dir=memory, ignore_cleanup_errors=True)
+        jar, self._java = Path(self._place.name) / "bridge.jar", jdk.java
         jar.write_bytes(self.classes)
+        try:
+            self._start()
+        except BaseException:
+            self._place.cleanup()
+            raise
+        return self
+
+    def _start(self) -> None:
+        place = Path(self._place.name)
+        jar, folders = place / "bridge.jar", tempfile.mkdtemp(dir=place)
         class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
-        self._process = JsonProcess([jdk.java, *self.options, "-cp", class_path, _MAIN])
+        command = [self._java, *self.options, "-cp", class_path, _MAIN, folders, str(self.patience)]
+        self._process = JsonProcess(command)
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
         self.lacking = tuple(hello["lacking"])
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
@@ -225,14 +264,36 @@ class Bridge:
         self._process.send(msgspec.json.encode(question))
 
     def receive(self) -> dict[str, Any]:
-        """Receive the next answer. Raises InternalError if the bridge ended or failed."""
-        line = self._process.receive()
+        """Receive the next answer.
+
+        Raises InternalError if the bridge ended or failed, NoAnswerError, and StoppedError a few seconds after
+        ``stop`` returns a reason.
+        """
+        end = float("inf")
+        while True:
+            try:
+                line = self._process.receive(_POLL)
+                break
+            except TimeoutError:
+                why = self.stop()
+                end = min(end, time.monotonic() + _GRACE) if why else float("inf")
+                if why and time.monotonic() >= end:
+                    self._again()
+                    raise StoppedError(why) from None
         if not line:
             raise InternalError(f"the Java bridge ended: {self._last_words()}")
         answer: dict[str, Any] = msgspec.json.decode(line)
         if "bridge" in answer:
             raise InternalError(f"the Java bridge failed: {answer['bridge']}")
+        if "waits" in answer:
+            self._again()
+            raise NoAnswerError(answer["path"], answer["operation"], answer["waits"])
         return answer
+
+    def _again(self) -> None:
+        self._process.close()
+        self.stop = lambda: None
+        self._start()
 
     def ask(self, question: object) -> dict[str, Any]:
         """Send a question and receive its answer."""

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.base.text import columns, paragraph, width
-from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.bridge import THROWS, Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.expectation import ExpectedAnswers, Numbers, Traced, trace
-from highwater.checker.conform.kafka_request import NO_ACTION, KafkaRequest, instance_key
-from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile
+from highwater.checker.conform.kafka_request import ANSWER_FIELDS, NO_ACTION, KafkaRequest, instance_key
+from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, said
 from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.conform.results import (
+    KAFKA_THROWS,
+    NO_ANSWER,
     ConformResult,
     Example,
     Key,
@@ -41,8 +43,12 @@ from highwater.model.replication.controller.types import Error
 _ANSWERS = 12_000
 """The most answers (states times requests) in one line of the bridge."""
 _STATES_AT_ONCE = 2048
+_THROWN = -1
+"""In place of the bits of what differs: Kafka throws."""
 _INDEX = re.compile(r"\[\d+\]")
-NO_SUCH_ERROR = -999
+NO_SUCH_ERROR = -(10**9)
+_SAYS = 1000
+"""The bridge sends an answer as its error, and the bits of its other fields times this number."""
 _ACTIONS, _NO_ACTION, _TWO_EVENTS, _TOGETHER = (
     "requests that stand for an action of the model, with Kafka's answers",
     "other requests",
@@ -63,7 +69,9 @@ class KafkaDifference:
     request: int | None
     """The number of the request; None if the states differ."""
     kinds: tuple[str, ...]
-    """The parts that differ: ``error``, and names of observed fields without their index in brackets."""
+    """The parts that differ: ``error``, ``answer``, and names of observed fields without their index in brackets."""
+    said: str = ""
+    """Where Kafka's code is, if it does not answer."""
 
 
 @dataclass
@@ -161,7 +169,6 @@ class KafkaComparison:
         kinds = [request.kind for request in self.requests]
         self.kinds = list(dict.fromkeys(kinds))
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
-        self._sendable = np.ones(len(self.requests), dtype=np.bool_)
 
     def describe(self) -> dict[str, Any]:
         """The first line to the bridge: the scenario's initial state and all operations."""
@@ -247,6 +254,7 @@ class KafkaComparison:
         """
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
+        self._throws = bridge.errors[THROWS]
         self._sendable = np.array([not r.lacks(bridge.lacking) for r in self.requests])
         bridge.ask(self.describe())
         line = max(1, min(64, _ANSWERS // len(self.requests)))
@@ -266,9 +274,18 @@ class KafkaComparison:
 
         answers = bridge.answered(questions())
         for number, block in enumerate(blocks):
-            parts = [
-                self._read(answer) for _, answer in zip(range(0, len(block), line), answers, strict=False)
-            ]
+            parts: list[tuple[Numbers, Numbers, Numbers]] = []
+            try:
+                for _, answer in zip(range(0, len(block), line), answers, strict=False):
+                    parts.append(self._read(answer))
+            except NoAnswerError as wrong:
+                place, request = len(parts) * line + wrong.path, max(wrong.operation, -1)
+                found = None if request < 0 else request
+                kind = "the state" if found is None else self.requests[found].kind
+                self._note(result, (kind, (NO_ANSWER,)), block, paths[number], place, found, str(wrong))
+                result.stopped_by = "Kafka does not answer"
+            except StoppedError as wrong:
+                result.stopped_by = str(wrong)
             if len(parts) < -(-len(block) // line):
                 break
             self._compare(block, paths[number], _joined(parts), codes, result)
@@ -278,8 +295,9 @@ class KafkaComparison:
         result.seconds = time.perf_counter() - started
 
     def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's code for each error of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
-        return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
+        """Kafka's code for each answer of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
+        errors = np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
+        return np.concatenate([errors + _SAYS * said for said in range(1 << len(ANSWER_FIELDS))])
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays from the bridge's answer about several states.
@@ -309,8 +327,10 @@ class KafkaComparison:
         result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
         layout = self.expectation.observations
         states_differ = (before != now).any(axis=1)
+        throws = errors == self._throws
         for place in np.flatnonzero(states_differ):
-            kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
+            bits = layout.differing(before[[place]], now[[place]])[0] << 2
+            kinds = self._names(_THROWN if throws[:, place].all() else int(bits))
             self._note(result, ("the state", kinds), block, paths, int(place), None)
         compared = described & ~states_differ & self._sendable[:, None]
         self._count(expected, (then != now).any(axis=2), compared, result)
@@ -319,8 +339,11 @@ class KafkaComparison:
         if not len(rows):
             return
         row, number = rows[:, 0], rows[:, 1]
-        bits = layout.differing(after[number, row], then[number, row]) << 1
-        bits |= wrong_error[number, row]
+        bits = layout.differing(after[number, row], then[number, row]) << 2
+        kafka, model = errors[number, row], codes[expected[number, row]]
+        bits |= ((kafka + _SAYS // 2) % _SAYS != (model + _SAYS // 2) % _SAYS) * 1
+        bits |= ((kafka + _SAYS // 2) // _SAYS != (model + _SAYS // 2) // _SAYS) * 2
+        bits = np.where(throws[number, row], _THROWN, bits)
         for key, first, count in self._grouped(number, bits):
             result.differences[key] += count - 1
             self._note(result, key, block, paths, int(row[first]), int(number[first]))
@@ -349,7 +372,7 @@ class KafkaComparison:
         same = (codes[errors[rows]] == seen_errors[two]) & (then[rows] == seen[two]).all(axis=-1)
         known = described[rows].all(axis=0) & (before == now).all(axis=1)
         number, row = np.nonzero(same[2] & ~same[0] & ~same[1] & known)
-        bits = self.expectation.observations.differing(then[two[number], row], seen[two[number], row]) << 1
+        bits = self.expectation.observations.differing(then[two[number], row], seen[two[number], row]) << 2
         for key, _, count in self._grouped(two[number], bits):
             result.decided_together[key] += count
         order = np.where(same.any(axis=0), same.argmax(axis=0), 0)
@@ -362,19 +385,21 @@ class KafkaComparison:
     def _grouped(self, numbers: NDArray[Any], bits: Numbers) -> Iterator[tuple[Key, int, int]]:
         """Group requests by kind and differing fields. Yields each group's key, first index in ``numbers``, and size.
 
-        ``bits`` has an int for each of ``numbers``: bit 0 is set if the errors differ, bit n + 1 if field n differs.
+        ``bits`` has an int for each of ``numbers``, as in ``_names``.
         """
         groups = np.stack([self._kind_of[numbers], bits], axis=1)
         for group, first, count in zip(
             *np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True
         ):
-            key = (self.kinds[group[0]], self._names(int(group[1]) >> 1, bool(group[1] & 1)))
+            key = (self.kinds[group[0]], self._names(int(group[1])))
             yield key, int(first), int(count)
 
-    def _names(self, bits: int, error: bool) -> tuple[str, ...]:
-        fields = self.expectation.observations.fields
-        names = dict.fromkeys(_INDEX.sub("", f.name) for n, f in enumerate(fields) if bits >> n & 1)
-        return (*(["error"] if error else []), *names)
+    def _names(self, bits: int) -> tuple[str, ...]:
+        """The names of the set bits: the error, other fields of the answer, then each observed field."""
+        if bits == _THROWN:
+            return (KAFKA_THROWS,)
+        fields = ["error", "answer", *(f.name for f in self.expectation.observations.fields)]
+        return tuple(dict.fromkeys(_INDEX.sub("", f) for n, f in enumerate(fields) if bits >> n & 1))
 
     def _note(
         self,
@@ -384,10 +409,11 @@ class KafkaComparison:
         paths: list[list[int]],
         row: int,
         request: int | None,
+        said: str = "",
     ) -> None:
         result.differences[key] += 1
         if key not in result.examples:
-            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1])
+            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1], said)
 
     def _count(
         self,
@@ -398,7 +424,7 @@ class KafkaComparison:
     ) -> None:
         names = list(Error.members)
         result.requests += int(compared.sum())
-        codes = (self._kind_of[:, None] * len(names) + expected) * 2 + changes
+        codes = (self._kind_of[:, None] * len(names) + expected % len(names)) * 2 + changes
         for code, count in zip(*np.unique(codes[compared], return_counts=True), strict=True):
             kind, error = divmod(int(code) // 2, len(names))
             result.outcomes[self.kinds[kind], names[error], bool(code % 2)] += int(count)
@@ -441,7 +467,18 @@ class KafkaComparison:
         operations = [self.requests[n].operation for n in difference.path]
         request = None if difference.request is None else self.requests[difference.request]
         operation = {"name": "failover"} if request is None else request.operation
-        answer = bridge.ask({"explain": {"scenario": self.setup, "path": operations, "op": operation}})
+        if difference.kinds == (NO_ANSWER,):
+            nothing = [bridge.errors[THROWS]] * len(self.expectation.observations.fields)
+            answer: Plain = {
+                "error": bridge.errors[THROWS],
+                "answer": 0,
+                "before": nothing,
+                "after": nothing,
+                "records": [],
+            }
+            answer |= {"exception": NO_ANSWER, "message": difference.said}
+        else:
+            answer = bridge.ask({"explain": {"scenario": self.setup, "path": operations, "op": operation}})
         content: Plain = {
             "path": operations,
             "sentences": self._sentences(difference),
@@ -459,22 +496,36 @@ class KafkaComparison:
             state = self.graph.scalars(difference.state)
             outcomes = [_evaluated(one, state) for one in trace(self.model, request)]
         expected = outcomes[0].after
-        model: Plain = {name: expected[name] for name in fields if expected[name] != seen[name]}
+        failing = answer["error"] == bridge.errors[THROWS]
+        model: Plain = {
+            name: expected[name] for name in fields if expected[name] != seen[name] and not failing
+        }
         kafka: Plain = {name: seen[name] for name in model}
         if request is None:
             content |= {"model": {"state": model}, "kafka": {"state": kafka}}
-            lines += ["  after these steps:", *side_by_side(model, kafka)]
+            lines += ["  after these steps:", *(side_by_side(model, kafka) if model else ())]
+            lines += lines_of_answer(answer)
         else:
             error = next(name for name, code in bridge.errors.items() if code == answer["error"])
             thrown: Plain = {k: answer[k] for k in ("exception", "message") if k in answer}
             refused_by = self._guards(difference, state)
+            mine, theirs = said(outcomes[0].answer), said(answer["answer"])
             content |= {
-                "model": {"error": outcomes[0].error, "after": model},
+                "model": {"error": outcomes[0].error, "answer": mine, "after": model},
                 "refused_by": refused_by,
-                "kafka": {"error": error, "after": kafka, "records": answer["records"], **thrown},
+                "kafka": {
+                    "error": error,
+                    "answer": theirs,
+                    "after": kafka,
+                    "records": answer["records"],
+                    **thrown,
+                },
             }
-            rows = {"error": outcomes[0].error, **model}
-            lines += [f"  then: {json.dumps(operation)}", *side_by_side(rows, {"error": error, **kafka})]
+            rows = {"error": outcomes[0].error, "answer": mine, **model}
+            kafka_rows = {"error": error, "answer": theirs, **kafka}
+            if mine == theirs or failing:
+                del rows["answer"]
+            lines += [f"  then: {json.dumps(operation)}", *side_by_side(rows, kafka_rows)]
             if refused_by:
                 lines.append(paragraph(f"  the model's action is refused by: {'; '.join(refused_by)}"))
             lines += lines_of_answer(answer)
@@ -495,11 +546,11 @@ class KafkaComparison:
 
 
 def _evaluated(one: Traced, state: tuple[int, ...]) -> ExpectedOutcome:
-    values = values_of([one.error, *(node for _, node in one.after)], state)
-    fields = [name for name, _ in one.after]
-    return ExpectedOutcome(
-        list(Error.members)[values[0]], {n: int(v) for n, v in zip(fields, values[1:], strict=True)}
-    )
+    error, answer, *values = values_of([one.error, one.says, *(node for _, node in one.after)], state)
+    after: dict[str, int | None] = {
+        name: int(value) for (name, _), value in zip(one.after, values, strict=True)
+    }
+    return ExpectedOutcome(list(Error.members)[error], after, answer)
 
 
 def _joined(parts: list[tuple[Numbers, Numbers, Numbers]]) -> tuple[Numbers, Numbers, Numbers]:

@@ -89,11 +89,12 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
 class Traced:
     """A request traced on symbolic values, as expressions of the state before the request.
 
-    ``error`` is the number of the ``Error``. ``described`` is true if the model describes the controller's reaction.
-    ``after`` has the observed fields after the request.
+    ``error`` is the number of the ``Error``. ``says`` has a bit for each of ANSWER_FIELDS. ``described`` is true if the
+    model describes the controller's reaction. ``after`` has the observed fields after the request.
     """
 
     error: Node
+    says: Node
     described: Node
     after: list[tuple[str, Node]]
 
@@ -107,6 +108,7 @@ def _trace(model: Model, request: KafkaRequest, events: Sequence[Event]) -> Trac
     protocol, state = model.protocol, list(model.inputs)
     assert isinstance(protocol, Controller)
     error, described = graph.const(Error.NONE.node.value, INT), as_bool(True).node
+    says = zero = graph.const(0, INT)
     before = State(protocol.state, state)
     for event in events:
         with tracing(protocol.on) as found, when(as_bool(True)):
@@ -123,9 +125,11 @@ def _trace(model: Model, request: KafkaRequest, events: Sequence[Event]) -> Trac
         none = graph.eq(error, graph.const(Error.NONE.node.value, INT))
         error = graph.select(none, own, error)
         described = graph.all_([described, needed, expected.described.node])
+        for bit, value in enumerate(expected.says):
+            says = graph.add(says, graph.select(value.node, graph.const(1 << bit, INT), zero))
     with tracing(protocol.on):
         seen = observed(protocol, State(protocol.state, state))
-    return Traced(error, described, seen)
+    return Traced(error, says, described, seen)
 
 
 @dataclass(frozen=True)
@@ -231,7 +235,8 @@ class ExpectedAnswers:
             return columns.setdefault(node, len(columns))
 
         self._now = [column(n) for n in self.observations.nodes(now)]
-        self._errors = np.array([column(t.error) for t in traced])
+        many = graph.const(len(Error.members), INT)
+        self._errors = np.array([column(graph.add(t.error, graph.mul(t.says, many))) for t in traced])
         self._described = np.array([column(t.described) for t in traced])
         self._after = np.array([[column(n) for n in self.observations.nodes(t.after)] for t in traced])
         layout, nodes = Layout(model.leaves), list(columns)
@@ -249,7 +254,8 @@ class ExpectedAnswers:
         """Four arrays for packed states.
 
         - The observation of each state: (states, words).
-        - The error of each request, and True if the model describes the reaction: (requests, states) each.
+        - The answer to each request, and True if the model describes the reaction: (requests, states) each. An answer
+          is the number of the error, and the bits of ``Traced.says`` times the number of errors.
         - The observation after each request: (requests, states, words).
 
         The rows of all requests come first. Then the requests of ``two_events`` come twice: in the second order,

@@ -11,6 +11,8 @@ from highwater.model.replication.controller import Controller
 
 Operation = dict[str, Any]
 NO_ACTION = "(no action)"
+ANSWER_FIELDS = ("caught up", "fenced", "in controlled shutdown", "may shut down")
+"""The fields of a heartbeat's answer, in the order of the bridge's bits."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,12 @@ class ExpectedAnswer:
     """The answer that the model expects: ``error`` is the error that the sender should receive.
 
     ``described`` is false if the model does not describe the controller's reaction; then nothing is compared.
+    ``says`` has the other fields of an answer, one for each of ANSWER_FIELDS; empty if all are false.
     """
 
     error: Number
     described: Truth = field(default_factory=lambda: as_bool(True))
+    says: tuple[Truth, ...] = ()
 
 
 Expect = Callable[[Controller, State], ExpectedAnswer]

@@ -10,7 +10,8 @@ import msgspec
 
 from highwater.checker.base.files import read_text
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.bridge import Bridge, NoAnswerError
+from highwater.checker.conform.kafka_request import ANSWER_FIELDS
 from highwater.checker.conform.results import lines_of_answer, side_by_side
 from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, repeated_walk
 
@@ -18,10 +19,14 @@ FORMAT = "highwater-conform-request-1"
 
 
 class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
-    """The error that the model expects, and the observation that it expects after the request."""
+    """The error that the model expects, and the observation that it expects after the request.
+
+    ``answer`` has a bit for each of ANSWER_FIELDS; None: not compared.
+    """
 
     error: str
     after: dict[str, int | None]
+    answer: int | None = None
 
 
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,6 +57,11 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
     return found
 
 
+def said(answer: int | None) -> str:
+    """The fields of an answer that are true, as text."""
+    return ", ".join(name for bit, name in enumerate(ANSWER_FIELDS) if (answer or 0) >> bit & 1) or "-"
+
+
 def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     """Send the request or the walk of a file to Kafka's code again. Raises InputError if this is not possible.
 
@@ -62,6 +72,8 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
         if isinstance(file, WalkFile):
             return repeated_walk(file, bridge)
         answer = bridge.ask({"explain": {"scenario": file.scenario, "path": file.path, "op": file.request}})
+    except NoAnswerError as wrong:
+        return False, [f"  {wrong}"]
     except InternalError as wrong:
         raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None
     names = {code: name for name, code in bridge.errors.items()}
@@ -73,15 +85,27 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
             )
     kafka = {
         "error": names[answer["error"]],
+        "answer": said(answer["answer"]),
         **dict(zip(file.expected.after, answer["after"], strict=True)),
     }
-    rows, *others = [{"error": outcome.error, **outcome.after} for outcome in outcomes]
+    rows, *others = [
+        {
+            "error": outcome.error,
+            "answer": kafka["answer"] if outcome.answer is None else said(outcome.answer),
+            **outcome.after,
+        }
+        for outcome in outcomes
+    ]
     differing = {} if kafka in others else {n: v for n, v in rows.items() if kafka[n] != v}
     shown = differing or {n: v for n, v in rows.items() if n == "error" or n.split("[")[0] in file.fields}
     lines = [
-        *(f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)),
-        f"  then: {json.dumps(file.request)}",
+        *_steps(file),
         *side_by_side(shown, kafka, "expected"),
         *lines_of_answer(answer),
     ]
     return not differing, lines
+
+
+def _steps(file: RequestFile) -> list[str]:
+    steps = [f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)]
+    return [*steps, f"  then: {json.dumps(file.request)}"]

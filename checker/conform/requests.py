@@ -437,7 +437,14 @@ class _Table:
             knows = ~stopping if forgets else as_bool(True)
             described = knows if p.on("fenced_broker_has_session") else knows & ~again
             error = where(registered, Error.NONE, Error.STALE_BROKER_EPOCH)
-            return ExpectedAnswer(error, described)
+            all_ = ("FENCED", *up)
+            says = (
+                registered & (not behind),
+                becomes("FENCED", "SHUTDOWN_NOW", of=all_),
+                becomes("CONTROLLED_SHUTDOWN", of=all_),
+                becomes("SHUTDOWN_NOW", of=all_),
+            )
+            return ExpectedAnswer(error, described, says)
 
         flags = {"wantFence": fence, "wantShutDown": stop, "behind": behind, "elsewhere": elsewhere}
         named = {name: True for name, value in flags.items() if value}

@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 from highwater.checker.base.text import paragraph
 
 Plain = dict[str, Any]
+KAFKA_THROWS, NO_ANSWER = "Kafka throws", "no answer"
+"""In place of the parts that differ, if Kafka throws outside its answer or does not end an operation."""
 Key = tuple[str, tuple[str, ...]]
 """A kind of difference: the kind of request or the action, and the parts that differ."""
 

@@ -18,8 +18,10 @@ import msgspec
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import columns, width
-from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.results import (
+    KAFKA_THROWS,
+    NO_ANSWER,
     ConformResult,
     Example,
     Key,
@@ -47,8 +49,8 @@ _RANDOM = 20
 """The most random steps after the path to a random state."""
 _NEAR = 400
 """The most states that are searched for the next untaken step."""
-_NOTHING, _REFUSED = -1, -2
-"""Answers of the bridge: Kafka has no such step now; Kafka does the opposite, such as accepting a refused fetch."""
+_NOTHING, _REFUSED, _THROWS = -1, -2, -500
+"""Answers of the bridge: Kafka has no such step now; does the opposite, such as accepting a refused fetch; throws."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
@@ -240,6 +242,8 @@ class StepDifference:
     """The bridge's answer: 0, an error code of Kafka, ``_NOTHING`` or ``_REFUSED``."""
     seen: tuple[int, ...]
     """The observation of the cluster after the step."""
+    said: str = ""
+    """The exception that Kafka throws, or where it is if it does not answer."""
 
 
 @dataclass
@@ -305,6 +309,8 @@ class WalkComparison:
         self._plain: dict[int, Plain] = {}
         self._expected: dict[int, Seen] = {}
         self._equal: dict[int, tuple[int, ...]] = {}
+        self._thrown = ""
+        """The exception at the end of the path that is compared."""
 
     def describe(self) -> Plain:
         """The first line to the bridge: the set-up of a cluster, and the operations of all action instances."""
@@ -506,13 +512,36 @@ class WalkComparison:
                     result.stopped_by = why
                     return
 
-        for answer in bridge.answered(questions()):
+        answers = bridge.answered(questions())
+        while True:
+            try:
+                answer = next(answers, None)
+            except StoppedError as wrong:
+                result.stopped_by = str(wrong)
+                return
+            except NoAnswerError as wrong:
+                self._add(lines[0][wrong.path][: wrong.operation + 1], NO_ANSWER, str(wrong), result)
+                result.stopped_by = "Kafka does not answer"
+                return
+            if answer is None:
+                return
             seen = [tuple(one) for one in answer["seen"]]
-            for path, numbers in zip(lines.popleft(), answer["walks"], strict=True):
+            for number, (path, numbers) in enumerate(zip(lines.popleft(), answer["walks"], strict=True)):
+                self._thrown = answer["thrown"].get(str(number), "")
                 yield (
                     path,
                     [seen[numbers[0]], *zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)],
                 )
+
+    def _add(self, path: list[int], what: str, said: str, result: WalkResult) -> None:
+        """Add a difference at the end of a path, at which Kafka throws or does not answer."""
+        steps = tuple(self._instances[step] for step in path)
+        name = self.model.instances[steps[-1]].action.name if steps else "the initial state"
+        result.differences[name, (what,)] += 1
+        old = result.examples.get((name, (what,)))
+        if old is None or len(old.path) > len(steps):
+            state = self._targets[path[-1]] if path else 0
+            result.examples[name, (what,)] = StepDifference(steps, state, _THROWS, (), said)
 
     def _compare(
         self,
@@ -524,7 +553,25 @@ class WalkComparison:
         result: WalkResult,
     ) -> None:
         result.paths += 1
-        if self._differing(0, walk[0]):
+        if self._thrown:
+            count = len(walk) - 1
+            self._compare_steps(path, walk[:-1], taken, reached, blocked, result)
+            if not blocked.intersection(path[:count]):
+                blocked.update(path[max(0, count - 1) : count])
+                self._add(path[:count], KAFKA_THROWS, self._thrown, result)
+            return
+        self._compare_steps(path, walk, taken, reached, blocked, result)
+
+    def _compare_steps(
+        self,
+        path: list[int],
+        walk: list[Any],
+        taken: set[int],
+        reached: set[int],
+        blocked: set[int],
+        result: WalkResult,
+    ) -> None:
+        if walk and self._differing(0, walk[0]):
             raise InputError(
                 f"conform: the cluster does not begin as the model does: {self._differing(0, walk[0])}"
             )
@@ -572,6 +619,7 @@ class WalkComparison:
     def _example(self, key: Key, found: StepDifference) -> Example:
         instances = self.model.instances
         wanted = self.expected(self.graph.scalars(found.state))
+        said = [found.said] if found.said else []
         pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
         if len(wanted) != len(found.seen):
             pairs = pairs[:1]
@@ -584,7 +632,9 @@ class WalkComparison:
             "kafka": {name: value for name, _, value in pairs},
         }
         lines = [*heading(key[0], key[1], content["sentences"]), "  after these steps:"]
-        lines += side_by_side(content["model"], content["kafka"])
+        if said:
+            content["said"] = found.said
+        lines += [f"  Kafka: {found.said}"] if said else side_by_side(content["model"], content["kafka"])
         return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
 
 
@@ -620,10 +670,14 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     """Repeat the walk of a file. Returns a pair: True if Kafka's cluster ends as the file expects; lines of text."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
-    answer = bridge.ask({"walk": [list(range(len(file.path)))]})
+    try:
+        answer = bridge.ask({"walk": [list(range(len(file.path)))]})
+    except NoAnswerError as wrong:
+        return False, [str(wrong)]
     walk = answer["walks"][0]
     seen = tuple(answer["seen"][walk[-1]])
     lines = [f"  {number}. {op}" for number, op in enumerate(file.path, 1)]
     taken = len(walk) == 2 * len(file.path) + 1 and not any(walk[1::2])
     fields = differing(file.expected, seen) if taken else (f"step {len(walk) // 2} is not taken",)
+    lines += [f"  Kafka throws: {said}" for said in answer["thrown"].values()]
     return not fields, [*lines, *(f"  differs: {name}" for name in fields)]

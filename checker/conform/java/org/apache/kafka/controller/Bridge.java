@@ -10,11 +10,16 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.stream.Stream;
 import org.apache.kafka.common.metadata.MetadataJsonConverters;
 import org.apache.kafka.common.metadata.MetadataRecordType;
 import org.apache.kafka.common.protocol.Errors;
@@ -34,32 +39,71 @@ import org.apache.kafka.server.common.MetadataVersion;
  * <li>{@code {"explain": {"path": […], "op": …}}}: one operation after a path, both in full. The answer has the records.
  * <li>{@code {"walk": [[…], …]}}: paths of action numbers for a whole cluster.
  * </ul>
+ *
+ * <p>If Kafka does not answer in time, the answer is {@code {"waits": …}} of {@link Patience}, and the process ends.
  */
 public final class Bridge {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final JsonNodeFactory NODES = JSON.getNodeFactory();
 
+    /** In place of an error code, and of each field of an observation: Kafka throws outside its answer. */
+    static final int THROWS = -500;
+    /** An answer is sent as an error code and this many times the bits of what else it says. */
+    private static final int ANSWERS = 1000;
+
     private final QuorumControllerMetrics metrics = Versions.metrics();
     private JsonNode scenario;
     private JsonNode[] operations;
 
+    /** The directory for the folders of clusters. It is removed at the end of the process, however it ends. */
+    private static Path home;
+
+    /** Arguments: an empty directory, and the seconds of processor time after which an operation counts as endless. */
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false, "UTF-8");
         System.setOut(System.err);
+        home = Path.of(arguments[0]);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> remove(home)));
+        Patience.watch(Integer.parseInt(arguments[1]), out);
+        BlockingQueue<String> lines = new LinkedBlockingQueue<>();
+        Thread reader = new Thread(() -> read(lines));
+        reader.setDaemon(true);
+        reader.start();
         Bridge bridge = new Bridge();
         out.println(hello());
         out.flush();
-        BufferedReader lines =
-            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        while (true) {
             String answer;
+            String line = lines.take();
             try {
                 answer = bridge.answer(JSON.readTree(line));
             } catch (Throwable thrown) {
                 answer = NODES.objectNode().put("bridge", thrown.toString() + at(thrown)).toString();
             }
+            Patience.rest();
             out.println(answer);
             out.flush();
+        }
+    }
+
+    /** Read lines until the input ends: then highwater has ended, and this process ends, whatever it does. */
+    private static void read(BlockingQueue<String> lines) {
+        try (BufferedReader input =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16)) {
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                lines.add(line);
+            }
+        } catch (IOException ended) {
+            System.err.println(ended);
+        }
+        System.exit(0);
+    }
+
+    private static void remove(Path place) {
+        try (Stream<Path> paths = Files.walk(place)) {
+            paths.sorted(java.util.Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
+        } catch (IOException | java.io.UncheckedIOException gone) {
+            System.err.println(gone);
         }
     }
 
@@ -68,11 +112,26 @@ public final class Bridge {
         return trace.length == 0 ? "" : " at " + trace[0];
     }
 
+    /** Return if Kafka's code threw this. Rethrow an exception that the bridge's own code threw. */
+    static Throwable ofKafka(Throwable thrown) {
+        for (StackTraceElement frame : thrown.getStackTrace()) {
+            String name = frame.getClassName();
+            if (name.startsWith("kafka.") || name.startsWith("org.apache.kafka.")) {
+                if (name.startsWith("org.apache.kafka.controller.Bridge") || name.contains(".controller.Versions")) {
+                    break;
+                }
+                return thrown;
+            }
+        }
+        throw thrown instanceof BridgeException known ? known : new BridgeException(thrown + at(thrown));
+    }
+
     private static String hello() {
         ObjectNode errors = NODES.objectNode();
         for (Errors error : Errors.values()) {
             errors.put(error.name(), error.code());
         }
+        errors.put("(throws)", THROWS);
         ObjectNode hello = NODES.objectNode();
         hello.set("errors", errors);
         hello.set("lacking", JSON.valueToTree(Versions.lacking()));
@@ -132,24 +191,69 @@ public final class Bridge {
         }
     }
 
+    /** A controller after a path. If Kafka threw, {@code thrown} is set. */
+    private final class Reached {
+        BridgedController controller;
+        BridgeOperations to;
+        BridgedController.Mark mark;
+        Throwable thrown;
+
+        Reached(JsonNode setup, Iterable<JsonNode> path) {
+            try {
+                controller = fresh(setup);
+                to = new BridgeOperations(controller);
+                for (JsonNode operation : path) {
+                    to.run(operation);
+                    controller.forgetSessions();
+                }
+                controller.observe();
+                mark = controller.new Mark();
+            } catch (Throwable failure) {
+                thrown = ofKafka(failure);
+            }
+        }
+
+        int[] observe(JsonNode setup) {
+            if (thrown == null) {
+                return controller.observe();
+            }
+            int[] nothing = new int[BridgedController.fields(
+                setup.get("brokers").intValue(), setup.get("partitions").size())];
+            Arrays.fill(nothing, THROWS);
+            return nothing;
+        }
+    }
+
     private String tryAll(JsonNode paths) {
         Seen seen = new Seen();
         StringBuilder answers = new StringBuilder();
+        int place = 0;
         for (JsonNode path : paths) {
-            BridgedController controller = fresh(scenario);
-            BridgeOperations to = new BridgeOperations(controller);
-            for (JsonNode number : path) {
-                to.run(operations[number.intValue()]);
-                controller.forgetSessions();
-            }
-            int before = seen.number(controller);
+            Patience.begin(place++, -1);
+            List<JsonNode> steps = new ArrayList<>();
+            path.forEach(number -> steps.add(operations[number.intValue()]));
+            Reached reached = new Reached(scenario, steps);
+            int before = seen.number(Arrays.toString(reached.observe(scenario)));
             answers.append(answers.isEmpty() ? "" : ",").append(before);
-            BridgedController.Mark mark = controller.new Mark();
-            for (JsonNode operation : operations) {
-                Outcome outcome = to.run(operation);
-                boolean same = outcome.records.isEmpty() && !operation.has("environment");
-                answers.append(',').append(outcome.error).append(',').append(same ? before : seen.number(controller));
-                mark.revert();
+            for (int number = 0; number < operations.length; number++) {
+                Patience.begin(place - 1, number);
+                int answer = THROWS;
+                int after = before;
+                if (reached.thrown == null) {
+                    try {
+                        Outcome outcome = reached.to.run(operations[number]);
+                        boolean same = outcome.records.isEmpty() && !operations[number].has("environment");
+                        after = same ? before : seen.number(reached.controller);
+                        answer = outcome.error + ANSWERS * outcome.answer;
+                        reached.mark.revert();
+                    } catch (Throwable thrown) {
+                        ofKafka(thrown);
+                        answer = THROWS;
+                        after = before;
+                        reached = new Reached(scenario, steps);
+                    }
+                }
+                answers.append(',').append(answer).append(',').append(after);
             }
         }
         return "{\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
@@ -159,20 +263,28 @@ public final class Bridge {
 
     /**
      * Take each path in a fresh cluster. The answer to a path: the number of the first observation; then for each action
-     * its result and the number of the observation after it. A path ends at an action that is not done. {@code withLogs}
-     * adds the logs at the end of each path.
+     * its result and the number of the observation after it. A path ends at an action that is not done, or at which Kafka
+     * throws; "thrown" has the exceptions by path. {@code withLogs} adds the logs at the end of each path.
      */
     private String walkAll(JsonNode paths, boolean withLogs) throws Exception {
         Seen seen = new Seen();
         StringBuilder answers = new StringBuilder();
         List<List<List<Integer>>> logs = new ArrayList<>();
+        ObjectNode thrown = NODES.objectNode();
+        int place = 0;
         for (JsonNode path : paths) {
+            Patience.begin(place, -1);
             answers.append(answers.isEmpty() ? "[" : ",[");
-            try (BridgedCluster cluster = new BridgedCluster(scenario, metrics)) {
-                answers.append(seen.number(cluster.observe().toString()));
+            int step = 0;
+            int before = seen.number("[]");
+            try (BridgedCluster cluster = new BridgedCluster(scenario, metrics, home)) {
+                before = seen.number(cluster.observe().toString());
+                answers.append(before);
                 for (JsonNode number : path) {
+                    Patience.begin(place, step++);
                     int outcome = cluster.run(operations[number.intValue()]);
-                    answers.append(',').append(outcome).append(',').append(seen.number(cluster.observe().toString()));
+                    int after = seen.number(cluster.observe().toString());
+                    answers.append(',').append(outcome).append(',').append(after);
                     if (outcome != BridgedCluster.DONE) {
                         break;
                     }
@@ -180,10 +292,19 @@ public final class Bridge {
                 if (withLogs) {
                     logs.add(cluster.logs());
                 }
+            } catch (Throwable failure) {
+                thrown.put(Integer.toString(place), described(ofKafka(failure)));
+                answers.append(step == 0 ? Integer.toString(before) : "," + THROWS + "," + before);
             }
             answers.append(']');
+            place++;
         }
-        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + "}";
+        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + ",\"thrown\":" + thrown
+            + "}";
+    }
+
+    private static String described(Throwable thrown) {
+        return thrown + at(thrown);
     }
 
     // --- one operation in full -----------------------------------------------------------------------------
@@ -194,20 +315,28 @@ public final class Bridge {
     }
 
     private ObjectNode tell(JsonNode request) {
-        BridgedController controller = fresh(request.get("scenario"));
-        BridgeOperations to = new BridgeOperations(controller);
-        for (JsonNode operation : request.get("path")) {
-            to.run(operation);
-            controller.forgetSessions();
-        }
+        JsonNode setup = request.get("scenario");
+        Patience.begin(0, -1);
+        Reached reached = new Reached(setup, request.get("path"));
         ObjectNode answer = NODES.objectNode();
-        answer.set("before", JSON.valueToTree(controller.observe()));
-        Outcome outcome = to.run(request.get("op"));
-        answer.set("after", JSON.valueToTree(controller.observe()));
-        answer.put("error", outcome.error);
-        if (outcome.thrown != null) {
-            answer.put("exception", outcome.thrown.getClass().getSimpleName());
-            answer.put("message", outcome.thrown.getMessage());
+        answer.set("before", JSON.valueToTree(reached.observe(setup)));
+        Outcome outcome = new Outcome();
+        Patience.begin(0, 0);
+        if (reached.thrown == null) {
+            try {
+                outcome = reached.to.run(request.get("op"));
+                reached.controller.observe();
+            } catch (Throwable failure) {
+                reached.thrown = ofKafka(failure);
+            }
+        }
+        answer.set("after", JSON.valueToTree(reached.observe(setup)));
+        Throwable thrown = reached.thrown == null ? outcome.thrown : reached.thrown;
+        answer.put("error", reached.thrown == null ? outcome.error : THROWS);
+        answer.put("answer", outcome.answer);
+        if (thrown != null) {
+            answer.put("exception", thrown.getClass().getSimpleName());
+            answer.put("message", thrown.getMessage() + (reached.thrown == null ? "" : at(thrown)));
         }
         ArrayNode records = answer.putArray("records");
         for (ApiMessageAndVersion record : outcome.records) {

@@ -105,24 +105,9 @@ final class BridgeOperations {
     private static Outcome decided(Callable<Outcome> call) {
         try {
             return call.call();
-        } catch (ApiException thrown) {
-            return Outcome.failed(thrown);
         } catch (Exception thrown) {
-            if (isOfBridge(thrown)) {
-                throw new BridgeException(thrown + " at " + thrown.getStackTrace()[0]);
-            }
-            return Outcome.failed(thrown);
+            return Outcome.failed(thrown instanceof ApiException ? thrown : Bridge.ofKafka(thrown));
         }
-    }
-
-    /** True if the bridge threw the exception, or a Java class that it called: an argument of the operation is missing. */
-    private static boolean isOfBridge(Exception thrown) {
-        for (StackTraceElement frame : thrown.getStackTrace()) {
-            if (frame.getClassName().startsWith("org.apache.kafka.")) {
-                return frame.getClassName().startsWith("org.apache.kafka.controller.Bridge");
-            }
-        }
-        return true;
     }
 
     // --- arguments ---------------------------------------------------------------------------------------------
@@ -391,8 +376,12 @@ final class BridgeOperations {
             }
             return Outcome.of(to.replication.processBrokerHeartbeat(request, registered.getAsLong()), 0);
         });
-        if (outcome.response instanceof BrokerHeartbeatReply reply && reply.inControlledShutdown()) {
-            to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
+        if (outcome.response instanceof BrokerHeartbeatReply reply) {
+            outcome.answer = (reply.isCaughtUp() ? 1 : 0) + (reply.isFenced() ? 2 : 0)
+                + (reply.inControlledShutdown() ? 4 : 0) + (reply.shouldShutDown() ? 8 : 0);
+            if (reply.inControlledShutdown()) {
+                to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
+            }
         }
         return outcome;
     }
@@ -446,12 +435,14 @@ final class BridgeOperations {
         BrokerHeartbeatManager manager = to.cluster.heartbeatManager();
         manager.register(Integer.MAX_VALUE, false);
         try {
-            return beat(new BrokerHeartbeatRequestData().
+            Outcome outcome = beat(new BrokerHeartbeatRequestData().
                 setBrokerId(broker).
                 setBrokerEpoch(epoch(broker)).
                 setCurrentMetadataOffset(to.nextOffset - 1).
                 setWantFence(known.fenced()).
                 setOfflineLogDirs(List.of(lost)));
+            outcome.answer = 0;
+            return outcome;
         } finally {
             manager.remove(Integer.MAX_VALUE);
         }

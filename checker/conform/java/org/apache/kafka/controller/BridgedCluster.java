@@ -77,7 +77,8 @@ final class BridgedCluster implements AutoCloseable {
     /** The controller's answer to an AlterPartition: a top-level error, or the partition's answer. */
     private record Decided(int topLevel, AlterPartitionResponseData.PartitionData data) { }
 
-    BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws Exception {
+    /** {@code memory} is the directory for the brokers' directories. */
+    BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics, Path memory) throws Exception {
         int count = setup.get("brokers").intValue();
         controller = new BridgedController(count, setup.get("minIsr").intValue(), metrics);
         controller.listener = this::written;
@@ -86,9 +87,7 @@ final class BridgedCluster implements AutoCloseable {
         operations = new BridgeOperations(controller);
         time.ms = 1_000 * BridgedBroker.LAG_MS;  // a follower that never fetched counts as caught up at time 0
         waitsForCaughtUp = setup.path("waitsForCaughtUp").booleanValue();
-        Path memory = Path.of("/dev/shm");
-        home = Files.isWritable(memory) ? Files.createTempDirectory(memory, "highwater-")
-            : Files.createTempDirectory("highwater-");
+        home = Files.createTempDirectory(memory, "cluster-");
         brokers = new BridgedBroker[count];
         fetches = new Fetch[count];
         lateFetches = new Fetch[count];

@@ -374,6 +374,8 @@ final class BridgedController {
     /** The result of an operation: an error or 0, the records that it wrote, and its response, if any. */
     static final class Outcome {
         int error;
+        /** What a heartbeat's answer says, as bits: caught up, fenced, in controlled shutdown, may shut down. */
+        int answer;
         Throwable thrown;
         List<ApiMessageAndVersion> records = List.of();
         Object response;
@@ -526,9 +528,14 @@ final class BridgedController {
         return count;
     }
 
+    /** The length of an observation. */
+    static int fields(int brokers, int partitions) {
+        return partitions * (11 + 2 * brokers) + 4 * brokers + 4;
+    }
+
     /** The state as numbers, in the order of {@code observed} in expectation.py. */
     int[] observe() {
-        int[] seen = new int[partitions * (11 + 2 * brokers) + 4 * brokers + 4];
+        int[] seen = new int[fields(brokers, partitions)];
         int at = 0;
         for (int number = 0; number < partitions; number++) {
             PartitionRegistration p = partition(number);
