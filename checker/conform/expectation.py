@@ -126,7 +126,8 @@ def _trace(model: Model, request: KafkaRequest, events: Sequence[Event]) -> Trac
         error = graph.select(none, own, error)
         described = graph.all_([described, needed, expected.described.node])
         for bit, value in enumerate(expected.says):
-            says = graph.add(says, graph.select(value.node, graph.const(1 << bit, INT), zero))
+            true = graph.all_([value.node, graph.not_(fails)])
+            says = graph.add(says, graph.select(true, graph.const(1 << bit, INT), zero))
     with tracing(protocol.on):
         seen = observed(protocol, State(protocol.state, state))
     return Traced(error, says, described, seen)

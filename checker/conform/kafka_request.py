@@ -47,6 +47,8 @@ class KafkaRequest:
     """Guards of the action without which the request cannot occur: where one is false, nothing is compared."""
     second: Event | None = None
     """The second event of a request with two events (a heartbeat that also reports a failed directory)."""
+    then: Event | None = None
+    """An event that always comes after the request (the end of the session that a heartbeat extends)."""
 
     @property
     def kind(self) -> str:
@@ -74,14 +76,15 @@ class KafkaRequest:
         def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
             return self.expect(p, s)
 
-        if self.second is None:
+        if self.second is None and self.then is None:
             return [[first]]
-        together = self.second
+        together = self.second or self.then
+        assert together is not None
 
         def other(p: Controller, before: State, s: State) -> ExpectedAnswer:
             return together(p, s, s)
 
-        return [[first, other], [other, first], [first, together]]
+        return [[first, other]] if self.then else [[first, other], [other, first], [first, together]]
 
 
 def plain_key(value: Any) -> Any:

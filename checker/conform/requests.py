@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.conform import refusals
 from highwater.checker.conform.kafka_request import (
     ExpectedAnswer,
     KafkaRequest,
@@ -108,6 +109,8 @@ class _Table:
         yield from self.sessions()
         yield from self.registering()
         yield from self.settings()
+        yield from refusals.unknown_ids(self.brokers)
+        yield refusals.deletion()
 
     # --- how a row is made ------------------------------------------------------------------------------
 
@@ -351,6 +354,8 @@ class _Table:
                 yield self.session_ends(broker, "fence_again", "fence_again")
             for fence, stop, behind in itertools.product((False, True), repeat=3):
                 yield self.heartbeat(broker, fence, stop, behind)
+            usual = self.heartbeat(broker, False, False, False)
+            yield from refusals.sessions(usual, self.session_ends(broker, "fence", "fence_again"))
             yield self.stale_heartbeat(broker)
             if self.p.p.leads_elsewhere:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
@@ -525,9 +530,14 @@ class _Table:
                 yield self.register(broker, clean, live=True)
             yield self.register(broker, True, version=2)
             yield self.register(broker, False, knows_feature=False)
+            stale = self.register(broker, False)
+            op = {**stale.operation, "clean": True, "previousBrokerEpochBy": -1}
+            yield replace(stale, operation=op, action=None)
             yield self.register_again(broker)
             if self.p.on("registration_leaves_isr"):
-                yield self.unregister(broker)
+                unregister = self.unregister(broker)
+                yield unregister
+                yield refusals.after_unregistration(broker, unregister)
 
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True

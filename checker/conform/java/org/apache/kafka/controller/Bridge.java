@@ -207,7 +207,7 @@ public final class Bridge {
                     controller.forgetSessions();
                 }
                 controller.observe();
-                mark = controller.new Mark();
+                mark = controller.new Mark(1);
             } catch (Throwable failure) {
                 thrown = ofKafka(failure);
             }

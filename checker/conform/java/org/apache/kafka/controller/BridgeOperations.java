@@ -83,6 +83,7 @@ final class BridgeOperations {
             case "updateFeatures" -> asked(() -> updateFeatures(op));
             case "createTopic" -> asked(() -> createTopic(op));
             case "deleteTopic" -> asked(() -> deleteTopic(op));
+            case "afterDeletion" -> afterDeletion(op);
             case "putFirst" -> {
                 to.putFirst(op.get("count").intValue());
                 yield new Outcome();
@@ -263,7 +264,7 @@ final class BridgeOperations {
         boolean same = flag(op, "same", false) && known != null;
         Uuid incarnation = same ? known.incarnationId() : to.nextId();
         long previous = op.has("previousBrokerEpoch") ? op.get("previousBrokerEpoch").longValue()
-            : flag(op, "clean", false) ? epoch(broker) : -1;
+            : flag(op, "clean", false) ? epoch(broker) + number(op, "previousBrokerEpochBy", 0) : -1;
         BrokerRegistrationRequestData.ListenerCollection listeners =
             new BrokerRegistrationRequestData.ListenerCollection();
         listeners.add(new BrokerRegistrationRequestData.Listener().
@@ -355,8 +356,11 @@ final class BridgeOperations {
             setOfflineLogDirs(lost != null ? List.of(lost)
                 : op.has("offlineLogDirs") ? uuids(op.get("offlineLogDirs")) : List.of());
         to.cluster.trackBrokerHeartbeat(broker, epoch);
+        if (flag(op, "unregistered", false)) {
+            asked(() -> Outcome.of(to.replication.unregisterBroker(broker), 0));
+        }
         if (!flag(op, "elsewhere", false)) {
-            return beat(request);
+            return op.has("later") ? later(beat(request), op.get("later").longValue()) : beat(request);
         }
         to.lead(broker);
         try {
@@ -383,6 +387,15 @@ final class BridgeOperations {
                 to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
             }
         }
+        return outcome;
+    }
+
+    /** This many milliseconds before or after the end of the session that an operation began, the controller looks. */
+    private Outcome later(Outcome outcome, long ms) {
+        to.time.ms += BridgedController.SESSION_MS + ms;
+        Outcome fenced = asked(() -> Outcome.of(to.replication.maybeFenceOneStaleBroker(), 0));
+        outcome.records = java.util.stream.Stream.concat(outcome.records.stream(), fenced.records.stream()).toList();
+        outcome.error = outcome.error == 0 ? fenced.error : outcome.error;
         return outcome;
     }
 
@@ -458,7 +471,7 @@ final class BridgeOperations {
             both.add(other);
             list(broker, both);
         }
-        Outcome outcome = asked(() -> assign(op, broker, epoch(broker), other));
+        Outcome outcome = asked(() -> assign(op, broker, epoch(broker) + number(op, "brokerEpochBy", 0), other));
         if (known != null) {
             list(broker, outcome.error == 0 && outcome.thrown == null ? List.of(other) : known.directories());
         }
@@ -569,5 +582,30 @@ final class BridgeOperations {
         Uuid id = topicId(op);
         var result = to.replication.deleteTopics(CONTEXTS[6], List.of(id));
         return Outcome.of(result, result.response().get(id).error().code());
+    }
+
+    /** Delete the topic; then each broker sends a heartbeat and is fenced, and the periodic tasks run. Then revert. */
+    private Outcome afterDeletion(JsonNode op) {
+        BridgedController.Mark mark = to.new Mark(2);
+        try {
+            Outcome outcome = asked(() -> deleteTopic(op));
+            List<Callable<ControllerResult<?>>> tasks = List.of(
+                to.replication::maybeElectUncleanLeaders, to.replication::maybeBalancePartitionLeaders);
+            for (int broker : to.epochs.keySet()) {
+                if (to.cluster.registration(broker) != null && outcome.thrown == null) {
+                    outcome = later(beat(new BrokerHeartbeatRequestData().setBrokerId(broker).
+                        setBrokerEpoch(epoch(broker)).setCurrentMetadataOffset(to.nextOffset)), 1);
+                }
+            }
+            for (Callable<ControllerResult<?>> task : tasks) {
+                outcome = outcome.thrown == null ? asked(() -> Outcome.of(task.call(), 0)) : outcome;
+            }
+            outcome.records = List.of();
+            outcome.answer = 0;
+            return outcome;
+        } finally {
+            mark.revert();
+            to.registry.deleteSnapshot(2);
+        }
     }
 }

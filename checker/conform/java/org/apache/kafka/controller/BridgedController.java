@@ -57,7 +57,7 @@ final class BridgedController {
     static final String CLUSTER_ID = "highwater";
     static final int CONTROLLER = 3000;
     static final long LONG_AGO = Long.MIN_VALUE / 4;
-    private static final long SESSION_TIMEOUT_NS = 9_000_000_000L;
+    static final long SESSION_MS = 9_000;
 
     private static final LogContext LOG = new LogContext();
     private static final KafkaConfigSchema SCHEMA = KafkaRaftServer.configSchema();
@@ -109,7 +109,7 @@ final class BridgedController {
             setClusterId(CLUSTER_ID).
             setTime(time).
             setSnapshotRegistry(registry).
-            setSessionTimeoutNs(SESSION_TIMEOUT_NS).
+            setSessionTimeoutNs(SESSION_MS * 1_000_000).
             setReplicaPlacer(new StripedReplicaPlacer(new java.util.Random(0))).
             setFeatureControlManager(features).
             setBrokerShutdownHandler((id, clean, records) -> this.handleShutdown(id, clean, records))).
@@ -450,9 +450,10 @@ final class BridgedController {
 
     // --- going back --------------------------------------------------------------------------------------------
 
-    /** The state that SnapshotRegistry does not revert. */
+    /** A state to which the controller can revert. A later mark has a higher number. */
     final class Mark {
-        private static final long SNAPSHOT = 1;
+        private final long number;
+        private final long now = time.ms;
         private final long offset = nextOffset;
         private final long id = ids;
         private final String named = topic;
@@ -460,8 +461,9 @@ final class BridgedController {
         private final int[] registrations = new int[brokers];
         private final List<long[]> heartbeats = new ArrayList<>();
 
-        Mark() {
-            registry.idempotentCreateSnapshot(SNAPSHOT);
+        Mark(long number) {
+            this.number = number;
+            registry.idempotentCreateSnapshot(number);
             for (int broker = 0; broker < brokers; broker++) {
                 registrations[broker] = epochs.get(broker).size();
             }
@@ -474,7 +476,8 @@ final class BridgedController {
         }
 
         void revert() {
-            registry.revertToSnapshot(SNAPSHOT);
+            registry.revertToSnapshot(number);
+            time.ms = now;
             nextOffset = offset;
             ids = id;
             topic = named;
