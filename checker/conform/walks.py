@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -49,8 +49,27 @@ _RANDOM = 20
 """The most random steps after the path to a random state."""
 _NEAR = 400
 """The most states that are searched for the next untaken step."""
-_NOTHING, _REFUSED, _THROWS = -1, -2, -500
-"""Answers of the bridge: Kafka has no such step now; does the opposite, such as accepting a refused fetch; throws."""
+_NOTHING, _REFUSED, _REPEATED, _THROWS, _REFUSAL = -1, -2, -3, -500, -1000
+"""Answers of the bridge.
+
+Kafka has no such step now; does the opposite, such as accepting a refused fetch; repeats a proposal that was answered;
+throws; refuses a fetch as it should (minus the error).
+"""
+_AFTER_ERROR = {
+    **dict.fromkeys(("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"), "reverts"),
+    **dict.fromkeys(
+        (
+            "FENCED_LEADER_EPOCH",
+            "INVALID_REQUEST",
+            "INVALID_UPDATE_VERSION",
+            "NEW_LEADER_ELECTED",
+            "UNKNOWN_TOPIC_ID",
+            "UNKNOWN_TOPIC_OR_PARTITION",
+        ),
+        "waits",
+    ),
+}
+"""What a leader does after an error of AlterPartition; it repeats the proposal after any other."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
@@ -309,6 +328,7 @@ class WalkComparison:
         self._plain: dict[int, Plain] = {}
         self._expected: dict[int, Seen] = {}
         self._equal: dict[int, tuple[int, ...]] = {}
+        self._errors: Mapping[str, int] = {}
         self._thrown = ""
         """The exception at the end of the path that is compared."""
 
@@ -468,6 +488,8 @@ class WalkComparison:
             sampled=sample is not None, of_the_scenario=len(self._targets), stopped_by=self.graph.stopped_by
         )
         bridge.ask(self.describe())
+        self._errors = bridge.errors
+        self._after_errors(bridge.ask({"errors": True}), result)
         blocked = set()
         for state in range(self.graph.expanded):
             for step in self._steps(state):
@@ -498,6 +520,34 @@ class WalkComparison:
             result.not_compared["beyond steps that are left out or differ"] = beyond
         result.seconds = time.perf_counter() - started
         return result
+
+    def _after_errors(self, seen: Plain, result: WalkResult) -> None:
+        """Compare what a leader does after each error of AlterPartition."""
+        for error, done in seen.items():
+            wanted = _AFTER_ERROR.get(error, "repeats")
+            if done != wanted:
+                key = f"the answer {error} to AlterPartition", (f"the leader {done}, the model {wanted}",)
+                result.differences[key] += 1
+                result.examples[key] = StepDifference((), 0, 0, (), str(done))
+
+    def refusal(self, state: int, instance: int) -> str | None:
+        """The error of a fetch that the model refuses; None if the receiver is down."""
+        plain, f = self.plain(state), self.model.instances[instance].parameters["f"]
+        fetch = plain["fetch_requests"][f]
+        leader = plain["brokers"][fetch["leader"]]
+        view = leader["view"]
+        if leader["status"] not in ("RUNNING", "SHUTTING_DOWN"):
+            return None
+        if fetch["leader"] not in view["replicas"]:
+            return "NOT_LEADER_OR_FOLLOWER"
+        if fetch["leader_epoch"] != view["leader_epoch"]:
+            return (
+                "FENCED_LEADER_EPOCH"
+                if fetch["leader_epoch"] < view["leader_epoch"]
+                else "UNKNOWN_LEADER_EPOCH"
+            )
+        leads = view["leader"] == fetch["leader"]
+        return "UNKNOWN_LEADER_EPOCH" if leads and f not in view["replicas"] else "NOT_LEADER_OR_FOLLOWER"
 
     def _walked(
         self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
@@ -582,7 +632,13 @@ class WalkComparison:
             state, instance = self._targets[step], self._instances[step]
             name = self.model.instances[instance].action.name
             fields: tuple[str, ...] = self._differing(state, seen)
-            if outcome:
+            if name == "refuse_fetch" and outcome in (0, *range(_REFUSAL - 999, _REFUSAL)):
+                wanted = self.refusal(at, instance)
+                if (_REFUSAL - self._errors[wanted] if wanted else 0) != outcome:
+                    fields = (f"error ({_REFUSAL - outcome if outcome else 0}, the model {wanted})",)
+            elif outcome == _REPEATED:
+                fields = ("the leader repeats its proposal",)
+            elif outcome:
                 fields = ("is not taken" if outcome == _NOTHING else f"is refused ({outcome})",)
             if fields:
                 if step not in blocked:

@@ -38,6 +38,7 @@ import org.apache.kafka.server.common.MetadataVersion;
  * tries every operation and reverts it.
  * <li>{@code {"explain": {"path": […], "op": …}}}: one operation after a path, both in full. The answer has the records.
  * <li>{@code {"walk": [[…], …]}}: paths of action numbers for a whole cluster.
+ * <li>{@code {"errors": true}}: what a leader does after each error of AlterPartition.
  * </ul>
  *
  * <p>If Kafka does not answer in time, the answer is {@code {"waits": …}} of {@link Patience}, and the process ends.
@@ -147,6 +148,13 @@ public final class Bridge {
         }
         if (line.has("walk")) {
             return walkAll(line.get("walk"), line.has("logs"));
+        }
+        if (line.has("errors")) {
+            try (BridgedCluster cluster = new BridgedCluster(scenario, metrics, home)) {
+                return cluster.afterErrors().toString();
+            } catch (Throwable thrown) {
+                return NODES.objectNode().put("thrown", described(ofKafka(thrown))).toString();
+            }
         }
         if (line.has("scenario")) {
             scenario = line.get("scenario");
@@ -285,7 +293,7 @@ public final class Bridge {
                     int outcome = cluster.run(operations[number.intValue()]);
                     int after = seen.number(cluster.observe().toString());
                     answers.append(',').append(outcome).append(',').append(after);
-                    if (outcome != BridgedCluster.DONE) {
+                    if (outcome != BridgedCluster.DONE && outcome > BridgedCluster.REFUSAL) {
                         break;
                     }
                 }

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 import kafka.cluster.Partition;
+import kafka.cluster.PendingPartitionChange;
 import kafka.server.QuotaFactory;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.compress.Compression;
@@ -51,6 +52,10 @@ final class BridgedCluster implements AutoCloseable {
     static final int DONE = 0;
     static final int NOTHING = -1;
     static final int REFUSED = -2;
+    /** A leader repeats a proposal when it takes the answer. */
+    static final int REPEATED = -3;
+    /** A fetch is refused, as it should be: the result is this number minus the error. */
+    static final int REFUSAL = -1000;
 
     final BridgedController.Clock time = new BridgedController.Clock();
     final BridgedController controller;
@@ -336,7 +341,7 @@ final class BridgedCluster implements AutoCloseable {
         return records;
     }
 
-    /** The receiver is down or refuses the fetch. If it accepts the fetch, the result is REFUSED. */
+    /** The receiver is down, or refuses the fetch: the result has the error. If it accepts the fetch: REFUSED. */
     private int refuseFetch(int f) {
         Fetch fetch = fetches[f];
         fetches[f] = null;
@@ -345,7 +350,8 @@ final class BridgedCluster implements AutoCloseable {
             return DONE;
         }
         LogReadResult read = read(leader, f, fetch, false);
-        return read.error() == Errors.NONE || read.error() == Errors.OFFSET_OUT_OF_RANGE ? REFUSED : DONE;
+        return read.error() == Errors.NONE || read.error() == Errors.OFFSET_OUT_OF_RANGE ? REFUSED
+            : REFUSAL - read.error().code();
     }
 
     private int takeFetchAnswer(int f) throws ReflectiveOperationException {
@@ -433,6 +439,7 @@ final class BridgedCluster implements AutoCloseable {
         if (answer.topLevel != 0 || broker.decision == null) {
             return DONE;  // the request remains and can be sent again
         }
+        var before = broker.decision;
         broker.proposals = BridgedBroker.Proposals.KEPT;
         try {
             if (answer.data.errorCode() == 0) {
@@ -445,7 +452,32 @@ final class BridgedCluster implements AutoCloseable {
         } finally {
             broker.proposals = BridgedBroker.Proposals.DECLINED;
         }
-        return DONE;
+        return broker.decision == before ? DONE : REPEATED;
+    }
+
+    /** What the first leader does after each error of AlterPartition: it repeats, reverts or waits. */
+    ObjectNode afterErrors() {
+        BridgedBroker leader = brokers[controller.partition(0).leader];
+        ObjectNode found = JsonNodeFactory.instance.objectNode();
+        for (Errors error : Errors.values()) {
+            if (error == Errors.NONE || leader.partition().partitionState().isr().size() < 2) {
+                continue;
+            }
+            proposeShrink(leader);
+            var before = leader.decision;
+            leader.proposals = BridgedBroker.Proposals.KEPT;
+            before.completeExceptionally(error.exception());
+            boolean repeats = leader.decision != before;
+            found.put(error.name(),
+                repeats ? "repeats" : leader.partition().partitionState().isInflight() ? "waits" : "reverts");
+            leader.decision.completeExceptionally(Errors.INELIGIBLE_REPLICA.exception());
+            if (leader.partition().partitionState().isInflight()) {
+                leader.partition().partitionState_$eq(
+                    ((PendingPartitionChange) leader.partition().partitionState()).lastCommittedState());
+            }
+            leader.proposals = BridgedBroker.Proposals.DECLINED;
+        }
+        return found;
     }
 
     // --- producers ---------------------------------------------------------------------------------------------

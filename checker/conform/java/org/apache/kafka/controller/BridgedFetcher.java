@@ -6,6 +6,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Map;
 import java.util.Optional;
+import kafka.cluster.Partition;
 import kafka.server.FailedPartitions;
 import kafka.server.KafkaConfig;
 import kafka.server.LocalLeaderEndPoint;
@@ -13,6 +14,7 @@ import kafka.server.QuotaFactory;
 import kafka.server.ReplicaManager;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.NotLeaderOrFollowerException;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.requests.FetchRequest;
 import org.apache.kafka.server.LeaderEndPoint;
@@ -98,12 +100,24 @@ final class BridgedFetcher extends Versions.Fetcher {
                     return null;
                 default:
                     Object target = method.getDeclaringClass() == Object.class ? this : now();
+                    if (arguments != null && arguments.length == 2 && arguments[1] instanceof Integer epoch) {
+                        leads(epoch);
+                    }
                     try {
                         return method.invoke(target, arguments);
                     } catch (InvocationTargetException wrong) {
                         throw wrong.getCause();
                     }
             }
+        }
+
+        /** Check the leader epoch, as Kafka does for a request of another broker (ListOffsets). */
+        private void leads(int epoch) {
+            Partition partition = owner.peer(source.id()).partition();
+            if (partition == null) {
+                throw new NotLeaderOrFollowerException("no replica");
+            }
+            partition.fetchOffsetSnapshot(Optional.of(epoch), true);
         }
 
         /** Build a fetch of one batch, as RemoteLeaderEndPoint does, without sending it. */
