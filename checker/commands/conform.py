@@ -14,6 +14,7 @@ import msgspec
 
 from highwater.checker.base.files import JsonOutput, write_text
 from highwater.checker.base.problems import InputError, Status, interruption, worst
+from highwater.checker.base.text import paragraph
 from highwater.checker.commands.options import (
     cache_option,
     json_option,
@@ -26,6 +27,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
+from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
@@ -153,6 +155,10 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
+        if new := list(new_fields(bridge.fields)):
+            output.note(
+                paragraph(f"fields of Kafka {bridge.version} that are new and not compared: {', '.join(new)}")
+            )
         run = _Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
         statuses, results = [], []
         for request in requests:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from io import BytesIO
@@ -223,6 +223,8 @@ class Bridge:
     """Fields of operations that this Kafka's requests lack."""
     version: str = ""
     commit: str = ""
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The fields of this Kafka's answers and records, by message."""
     classes: bytes = b""
     """The bridge's own classes, as a jar."""
     _java: str = field(init=False)
@@ -251,7 +253,7 @@ class Bridge:
         self._process = JsonProcess(command)
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
-        self.lacking = tuple(hello["lacking"])
+        self.lacking, self.fields = tuple(hello["lacking"]), hello["fields"]
 
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None

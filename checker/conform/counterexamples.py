@@ -9,10 +9,11 @@ from typing import Any
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
 from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.cluster_state import ExpectedObservations
 from highwater.checker.conform.expectation import as_number, observed
 from highwater.checker.conform.kafka_request import instance_key
 from highwater.checker.conform.requests import requests_of, setup_of
-from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of
+from highwater.checker.conform.walks import differing, operation_of
 from highwater.checker.conform.walks import setup_of as setup_of_cluster
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language import State

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.cluster_state import ExpectedObservations
 from highwater.checker.conform.walks import (
-    ExpectedObservations,
     WalkComparison,
     differing,
     operation_of,

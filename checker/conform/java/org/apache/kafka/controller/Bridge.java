@@ -20,9 +20,22 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.stream.Stream;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsResponseData;
+import org.apache.kafka.common.message.AlterPartitionResponseData;
+import org.apache.kafka.common.message.AssignReplicasToDirsResponseData;
+import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
+import org.apache.kafka.common.message.BrokerRegistrationResponseData;
+import org.apache.kafka.common.message.ElectLeadersResponseData;
+import org.apache.kafka.common.message.UnregisterBrokerResponseData;
 import org.apache.kafka.common.metadata.MetadataJsonConverters;
 import org.apache.kafka.common.metadata.MetadataRecordType;
+import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.protocol.types.BoundField;
+import org.apache.kafka.common.protocol.types.Field;
+import org.apache.kafka.common.protocol.types.Schema;
+import org.apache.kafka.common.protocol.types.TaggedFields;
+import org.apache.kafka.common.protocol.types.Type;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.controller.BridgedController.Outcome;
 import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
@@ -135,11 +148,54 @@ public final class Bridge {
         errors.put("(throws)", THROWS);
         ObjectNode hello = NODES.objectNode();
         hello.set("errors", errors);
+        hello.set("fields", schemas());
         hello.set("lacking", JSON.valueToTree(Versions.lacking()));
         hello.put("kafka", AppInfoParser.getVersion());
         hello.put("commit", AppInfoParser.getCommitId());
         hello.put("metadataVersion", MetadataVersion.latestProduction().version());
         return hello.toString();
+    }
+
+    /** The fields of the newest version of each answer and record, by message; nested ones with a dot. */
+    private static ObjectNode schemas() {
+        ObjectNode found = NODES.objectNode();
+        Map<String, Schema[]> messages = Map.ofEntries(
+            Map.entry("AlterPartitionResponse", AlterPartitionResponseData.SCHEMAS),
+            Map.entry("AlterPartitionReassignmentsResponse", AlterPartitionReassignmentsResponseData.SCHEMAS),
+            Map.entry("AssignReplicasToDirsResponse", AssignReplicasToDirsResponseData.SCHEMAS),
+            Map.entry("BrokerHeartbeatResponse", BrokerHeartbeatResponseData.SCHEMAS),
+            Map.entry("BrokerRegistrationResponse", BrokerRegistrationResponseData.SCHEMAS),
+            Map.entry("ElectLeadersResponse", ElectLeadersResponseData.SCHEMAS),
+            Map.entry("UnregisterBrokerResponse", UnregisterBrokerResponseData.SCHEMAS));
+        messages.forEach((name, all) -> named(found.putArray(name), "", all[all.length - 1]));
+        for (MetadataRecordType type : MetadataRecordType.values()) {
+            Schema[] all = schemas(type.newMetadataRecord());
+            named(found.putArray(type.name()), "", all[all.length - 1]);
+        }
+        return found;
+    }
+
+    private static Schema[] schemas(ApiMessage message) {
+        try {
+            return (Schema[]) message.getClass().getField("SCHEMAS").get(null);
+        } catch (ReflectiveOperationException wrong) {
+            throw new BridgeException(message.getClass() + " has no SCHEMAS");
+        }
+    }
+
+    private static void named(ArrayNode found, String prefix, Schema schema) {
+        for (BoundField bound : schema.fields()) {
+            List<Field> fields = bound.def.type instanceof TaggedFields tagged
+                ? List.copyOf(tagged.fields().values()) : List.of(bound.def);
+            for (Field field : fields) {
+                Type type = field.type.arrayElementType().orElse(field.type);
+                if (type instanceof Schema inner) {
+                    named(found, prefix + field.name + ".", inner);
+                } else {
+                    found.add(prefix + field.name);
+                }
+            }
+        }
     }
 
     private String answer(JsonNode line) throws Exception {

@@ -32,6 +32,7 @@ import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.controller.BridgedController.Outcome;
 import org.apache.kafka.metadata.BrokerHeartbeatReply;
 import org.apache.kafka.metadata.BrokerRegistration;
+import org.apache.kafka.metadata.BrokerRegistrationReply;
 import org.apache.kafka.metadata.FinalizedControllerFeatures;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
@@ -54,6 +55,9 @@ final class BridgeOperations {
                 KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
         }
     }
+
+    /** The bit of an answer that does not fit the request or the state after it. */
+    private static final int OTHER = 16;
 
     private final BridgedController to;
 
@@ -99,6 +103,7 @@ final class BridgeOperations {
     private Outcome asked(Callable<Outcome> call) {
         Outcome outcome = decided(call);
         to.replayAll(outcome.records);
+        outcome.answer |= outcome.fits.getAsBoolean() ? 0 : OTHER;
         return outcome;
     }
 
@@ -194,7 +199,22 @@ final class BridgeOperations {
 
     private Outcome decide(AlterPartitionRequestData request, int version) {
         var result = to.replication.alterPartition(CONTEXTS[version], request);
-        return Outcome.of(result, result.response().topics().get(0).partitions().get(0).errorCode());
+        var topic = result.response().topics().get(0);
+        var answer = topic.partitions().get(0);
+        Outcome outcome = Outcome.of(result, answer.errorCode());
+        var asked = request.topics().get(0);
+        int number = asked.partitions().get(0).partitionIndex();
+        outcome.fits = () -> {
+            boolean ids = topic.topicId().equals(asked.topicId()) && answer.partitionIndex() == number;
+            if (!ids || answer.errorCode() != 0 || result.response().errorCode() != 0) {
+                return ids && result.response().errorCode() == 0;
+            }
+            PartitionRegistration now = to.replication.getPartition(asked.topicId(), number);
+            return answer.leaderId() == now.leader && answer.leaderEpoch() == now.leaderEpoch
+                && answer.partitionEpoch() == now.partitionEpoch && sorted(answer.isr()).equals(sorted(now.isr))
+                && answer.leaderRecoveryState() == now.leaderRecoveryState.value();
+        };
+        return outcome;
     }
 
     /** Answer a request that a broker of the cluster has sent. */
@@ -290,8 +310,21 @@ final class BridgeOperations {
             inPart(op.get("written"), outcome);
         } else {
             to.replayAll(outcome.records);
+            if (outcome.response instanceof BrokerRegistrationReply reply && !same) {
+                outcome.answer = fits(reply, request) ? 0 : OTHER;
+            }
         }
         return outcome;
+    }
+
+    /** True if the registration has what a broker's request and its answer say. */
+    private boolean fits(BrokerRegistrationReply reply, BrokerRegistrationRequestData request) {
+        BrokerRegistration now = to.cluster.registration(request.brokerId());
+        return now.epoch() == reply.epoch() && now.incarnationId().equals(request.incarnationId())
+            && now.directories().stream().sorted().toList().equals(request.logDirs().stream().sorted().toList())
+            && now.listeners().size() == 1 && now.listeners().get("PLAINTEXT").port() == 9092 + request.brokerId()
+            && now.supportedFeatures().size() == request.features().size()
+            && now.rack().equals(java.util.Optional.ofNullable(request.rack()));
     }
 
     /** Write only the records of these partitions; then another controller becomes active. */
@@ -381,7 +414,7 @@ final class BridgeOperations {
             return Outcome.of(to.replication.processBrokerHeartbeat(request, registered.getAsLong()), 0);
         });
         if (outcome.response instanceof BrokerHeartbeatReply reply) {
-            outcome.answer = (reply.isCaughtUp() ? 1 : 0) + (reply.isFenced() ? 2 : 0)
+            outcome.answer |= (reply.isCaughtUp() ? 1 : 0) + (reply.isFenced() ? 2 : 0)
                 + (reply.inControlledShutdown() ? 4 : 0) + (reply.shouldShutDown() ? 8 : 0);
             if (reply.inControlledShutdown()) {
                 to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
@@ -489,8 +522,12 @@ final class BridgeOperations {
                     setPartitions(List.of(new AssignReplicasToDirsRequestData.PartitionData().
                         setPartitionIndex(partitionNumber(op))))))));
         var result = to.replication.handleAssignReplicasToDirs(request);
-        return Outcome.of(result,
-            result.response().directories().get(0).topics().get(0).partitions().get(0).errorCode());
+        var to = result.response().directories().get(0);
+        var partition = to.topics().get(0).partitions().get(0);
+        Outcome outcome = Outcome.of(result, partition.errorCode());
+        outcome.fits = () -> to.id().equals(directory) && to.topics().get(0).topicId().equals(topicId(op))
+            && partition.partitionIndex() == partitionNumber(op) && result.response().errorCode() == 0;
+        return outcome;
     }
 
     // --- operators, and periodic tasks -------------------------------------------------------------------------
@@ -501,13 +538,12 @@ final class BridgeOperations {
         request.topicPartitions().add(new ElectLeadersRequestData.TopicPartitions().
             setTopic(topic(op)).setPartitions(List.of(partitionNumber(op))));
         var result = to.replication.electLeaders(request);
-        int error = 0;
-        for (var topic : result.response().replicaElectionResults()) {
-            for (var partition : topic.partitionResult()) {
-                error = error == 0 ? partition.errorCode() : error;
-            }
-        }
-        return Outcome.of(result, error);
+        var topic = result.response().replicaElectionResults().get(0);
+        var partition = topic.partitionResult().get(0);
+        Outcome outcome = Outcome.of(result, partition.errorCode());
+        outcome.fits = () -> topic.topic().equals(topic(op)) && partition.partitionId() == partitionNumber(op)
+            && result.response().errorCode() == 0;
+        return outcome;
     }
 
     private Outcome reassign(JsonNode op) {
@@ -523,7 +559,11 @@ final class BridgeOperations {
             setTopics(List.of(new ReassignableTopic().setName(topic(op)).setPartitions(List.of(partition))));
         Versions.allowReplicationFactorChange(request, flag(op, "allowReplicationFactorChange", true));
         var result = to.replication.alterPartitionReassignments(request);
-        return Outcome.of(result, result.response().responses().get(0).partitions().get(0).errorCode());
+        var topic = result.response().responses().get(0);
+        Outcome outcome = Outcome.of(result, topic.partitions().get(0).errorCode());
+        outcome.fits = () -> topic.name().equals(topic(op)) && result.response().errorCode() == 0
+            && topic.partitions().get(0).partitionIndex() == partitionNumber(op);
+        return outcome;
     }
 
     private Outcome alterConfigs(JsonNode op) {

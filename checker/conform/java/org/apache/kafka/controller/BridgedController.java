@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Map.Entry;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import kafka.server.ControllerConfigurationValidator;
@@ -374,8 +375,10 @@ final class BridgedController {
     /** The result of an operation: an error or 0, the records that it wrote, and its response, if any. */
     static final class Outcome {
         int error;
-        /** What a heartbeat's answer says, as bits: caught up, fenced, in controlled shutdown, may shut down. */
+        /** What else the answer says, in the order of ANSWER_FIELDS in kafka_request.py. */
         int answer;
+        /** True if the answer repeats ids of the request and the state after it. */
+        BooleanSupplier fits = () -> true;
         Throwable thrown;
         List<ApiMessageAndVersion> records = List.of();
         Object response;
