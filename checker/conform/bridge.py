@@ -38,6 +38,7 @@ THROWS = "(throws)"
 """In place of an error: Kafka throws outside its answer, as when it replays its own records."""
 _MEMORY = "/dev/shm"
 """The place of the brokers' directories, if it can be written."""
+_PATIENCE = 20
 _POLL, _GRACE = 0.5, 5.0
 """Seconds between two questions whether to stop, and to wait for an answer then."""
 _LEFT_OUT = re.compile(r"(log4j-slf4j.*|.*-(test|tests|sources|javadoc|test-fixtures))\.jar|.*\.asc")
@@ -213,7 +214,7 @@ class Bridge:
 
     jars: Jars
     options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
-    patience: int = 20
+    patience: int = field(default_factory=lambda: _PATIENCE)
     """The seconds of processor time that Kafka's code may take for one operation."""
     stop: Callable[[], str | None] = lambda: None
     """Returns a reason to wait no longer for an answer."""

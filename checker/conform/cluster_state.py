@@ -110,7 +110,10 @@ def _broker(
                 ("follower.leo", known["leo"]),
                 ("follower.epoch", known["broker_epoch"] if heard else None),
             ]
-    found += [("acknowledged", int(enough and broker["hwm"] > o)) for o in range(len(broker["log"]))]
+    answer = (
+        1 if enough else 2
+    )  # 2: the HWM has passed the record, but the ISR is too small to acknowledge it
+    found += [("acknowledged", answer if broker["hwm"] > o else 0) for o in range(len(broker["log"]))]
     return found
 
 

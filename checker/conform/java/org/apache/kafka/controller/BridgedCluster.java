@@ -631,7 +631,7 @@ final class BridgedCluster implements AutoCloseable {
         }
         for (int offset = 0; leads && offset < content.size() / 2; offset++) {
             var reached = partition.checkEnoughReplicasReachOffset(offset + 1);
-            seen.add((Boolean) reached._1() && reached._2() == Errors.NONE ? 1 : 0);
+            seen.add(!(Boolean) reached._1() ? 0 : reached._2() == Errors.NONE ? 1 : 2);
         }
     }
 
