@@ -12,7 +12,7 @@ from highwater.model.replication.controller import Controller
 Operation = dict[str, Any]
 NO_ACTION = "(no action)"
 ANSWER_FIELDS = ("caught up", "fenced", "in controlled shutdown", "may shut down", "not as the state")
-"""What answers say, by the bridge's bits: a heartbeat's; and if ids or other fields contradict the state."""
+"""Fields of answers, by the bridge's bits: a heartbeat's; and if ids or other fields contradict the state."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ _AFTER_ERROR = {
         "waits",
     ),
 }
-"""What a leader does after an error of AlterPartition; it repeats the proposal after any other."""
+"""The reaction of a leader to an error of AlterPartition; it repeats the proposal after any other."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
