@@ -126,16 +126,21 @@ public final class Bridge {
         return trace.length == 0 ? "" : " at " + trace[0];
     }
 
-    /** Return if Kafka's code threw this. Rethrow an exception that the bridge's own code threw. */
-    static Throwable ofKafka(Throwable thrown) {
+    /** True if the bridge's own code threw this, or a Java class that it called. */
+    static boolean isOwn(Throwable thrown) {
         for (StackTraceElement frame : thrown.getStackTrace()) {
             String name = frame.getClassName();
             if (name.startsWith("kafka.") || name.startsWith("org.apache.kafka.")) {
-                if (name.startsWith("org.apache.kafka.controller.Bridge") || name.contains(".controller.Versions")) {
-                    break;
-                }
-                return thrown;
+                return name.startsWith("org.apache.kafka.controller.Bridge") || name.contains(".controller.Versions");
             }
+        }
+        return true;
+    }
+
+    /** Return if Kafka's code threw this. Rethrow an exception that the bridge's own code threw. */
+    static Throwable ofKafka(Throwable thrown) {
+        if (!isOwn(thrown)) {
+            return thrown;
         }
         throw thrown instanceof BridgeException known ? known : new BridgeException(thrown + at(thrown));
     }

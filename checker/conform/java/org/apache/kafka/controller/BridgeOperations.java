@@ -111,6 +111,11 @@ final class BridgeOperations {
     private static Outcome decided(Callable<Outcome> call) {
         try {
             return call.call();
+        } catch (IndexOutOfBoundsException thrown) {
+            // Kafka's answer has no entry for what was asked, unless Kafka threw this.
+            Outcome outcome = Outcome.failed(thrown);
+            outcome.error = Bridge.isOwn(thrown) ? Bridge.THROWS : outcome.error;
+            return outcome;
         } catch (Exception thrown) {
             return Outcome.failed(thrown instanceof ApiException ? thrown : Bridge.ofKafka(thrown));
         }
