@@ -458,6 +458,7 @@ final class BridgedCluster implements AutoCloseable {
     /** What the first leader does after each error of AlterPartition: it repeats, reverts or waits. */
     ObjectNode afterErrors() {
         BridgedBroker leader = brokers[controller.partition(0).leader];
+        append(leader.id, 0, (short) 1);  // the followers lag
         ObjectNode found = JsonNodeFactory.instance.objectNode();
         for (Errors error : Errors.values()) {
             if (error == Errors.NONE || leader.partition().partitionState().isr().size() < 2) {
