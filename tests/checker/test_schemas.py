@@ -27,7 +27,7 @@ DIGESTS = {
     "proof": "3535ce93e8ea3458",
     "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
-    "report": "ce3ff423f2974cb1",
+    "report": "5cf01ed8444cd501",
     "incidents": "60e6a556c5e56365",
 }
 """Schema → digest, descriptions left out.

@@ -10,7 +10,8 @@ import pytest
 
 from highwater.traces.brokers.losses import joined_ends
 from highwater.traces.inputs import DATA_DUMP, kind_of
-from highwater.traces.kafka.data_logs import broker_of, read_data_dump
+from highwater.traces.kafka.data_logs import read_data_dump
+from highwater.traces.kafka.log_lines import broker_of
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding

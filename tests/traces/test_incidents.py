@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.data_logs import broker_of
+from highwater.traces.kafka.log_lines import broker_of
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas

@@ -26,10 +26,7 @@ from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent, Truncat
 from highwater.traces.kafka.data_logs import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
-    AT_LEAST,
-    AT_MOST,
     EMPTY,
-    EXACT,
     FROM_ELR,
     FROM_ISR,
     FROM_OUTSIDE,
@@ -38,7 +35,7 @@ from highwater.traces.reports.observed import (
     PartitionChange,
     ReplicaEnd,
 )
-from highwater.traces.reports.text import offsets, records
+from highwater.traces.reports.text import AT_LEAST, AT_MOST, EXACT, offsets, records
 from highwater.traces.rules import profiles
 
 # --- elections -------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.traces.kafka.data_logs import broker_of
-from highwater.traces.kafka.log_lines import LogLines
+from highwater.traces.kafka.log_lines import LogLines, broker_of
 from highwater.traces.reading import (
     INT32,
     INT64,

@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from highwater.traces.kafka.batches import CHECKED, HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX
 from highwater.traces.kafka.copies import node_of
+from highwater.traces.kafka.log_lines import BROKER_NUMBER, broker_of
 from highwater.traces.reading import Source, TraceError, printable, split
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
@@ -34,7 +35,6 @@ _BATCH = re.compile(
     rb"baseOffset: (\d{1,19}) lastOffset: (\d{1,19}) count: [^\n]{0,300}? partitionLeaderEpoch: (-?\d{1,10}) "
     rb"[^\n]{0,600}? isvalid: (true|false)\s*$"
 )
-_DATA_NUMBER = re.compile(r"(?:node|broker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _METADATA = "__cluster_metadata"
 
 
@@ -81,14 +81,6 @@ def is_set_aside(path: Path) -> bool:
     """True if a file is a data segment in a directory that a broker has set aside (``-stray``, ``-delete``)."""
     found = _SEGMENT.search(str(path.absolute()))
     return found is not None and not found[1][-1].isdecimal()
-
-
-def broker_of(path: Path) -> int | None:
-    """The broker's number in the name of a file or of its directories (node0, broker-0); None if there is none."""
-    for name in (path.name, *(parent.name for parent in path.absolute().parents)):
-        if found := _DATA_NUMBER.search(name):
-            return int(found[1])
-    return None
 
 
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
@@ -143,7 +135,7 @@ class _Reading:
             return
         broker = self._broker
         if broker is None:
-            said = _DATA_NUMBER.search(dumped)
+            said = BROKER_NUMBER.search(dumped)
             if said is None:
                 message = "which broker's is this? Name the file data-node0.txt, with the broker's number"
                 raise TraceError(self._path, number, None, f"{message}: {printable(dumped, 80)}")

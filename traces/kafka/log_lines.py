@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from highwater.traces.reading import epoch_ms
@@ -35,8 +36,18 @@ _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 _COLOURS = re.compile(rb"\x1b\[[\d;]*[A-Za-z]")
 _HOUR = 3_600_000
+BROKER_NUMBER = re.compile(r"(?:node|broker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
+"""A broker's number in a name, such as node0 or broker-0."""
 _MOST_DEPTH = 3
 """The most objects within each other in which a line of JSON may have its message."""
+
+
+def broker_of(path: Path) -> int | None:
+    """The broker's number in the name of a file or of its directories (node0, broker-0); None if there is none."""
+    for name in (path.name, *(parent.name for parent in path.absolute().parents)):
+        if found := BROKER_NUMBER.search(name):
+            return int(found[1])
+    return None
 
 
 class LogLine(NamedTuple):

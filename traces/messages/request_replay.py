@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from highwater.traces.kafka.data_logs import broker_of
+from highwater.traces.kafka.log_lines import broker_of
 from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context
 from highwater.traces.messages.metadata_index import MetadataIndex

@@ -15,8 +15,8 @@ from shlex import quote
 from typing import Any
 
 from highwater.traces.reports.findings import Reported
-from highwater.traces.reports.observed import AT_LEAST, EMPTY, EXACT, Controllers, ReplicaEnd
-from highwater.traces.reports.text import BOUNDS, count, offsets
+from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
+from highwater.traces.reports.text import AT_LEAST, BOUNDS, EXACT, count, offsets
 from highwater.traces.reports.text import brokers as named
 from highwater.traces.rules import profiles
 

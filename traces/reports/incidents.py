@@ -17,7 +17,8 @@ from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
 from highwater.traces.reports.incident_words import Group
-from highwater.traces.reports.observed import AT_LEAST, EXACT, FROM_ELR, Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.observed import FROM_ELR, Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.text import AT_LEAST, EXACT
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)

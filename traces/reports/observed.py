@@ -198,8 +198,6 @@ class FinalState:
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
 
-EXACT, AT_LEAST, AT_MOST = "exact", "at_least", "at_most"
-"""The standings of a number of records: the lines of the input give the number, or only a bound of it."""
 FROM_ISR, FROM_ELR, FROM_OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 """The set from which a leader was elected."""
 EMPTY = -1

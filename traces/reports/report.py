@@ -20,7 +20,6 @@ from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
 from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained, as_json
 from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident, incidents
 from highwater.traces.reports.observed import (
-    AT_LEAST,
     Controllers,
     Course,
     FinalState,
@@ -29,7 +28,7 @@ from highwater.traces.reports.observed import (
     SettingInForce,
     ShownMessage,
 )
-from highwater.traces.reports.text import BOUNDS, apart, count, duration, fold, moment, utc
+from highwater.traces.reports.text import AT_LEAST, BOUNDS, apart, count, duration, fold, moment, utc
 
 if TYPE_CHECKING:
     pass

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 
-from highwater.traces.reports.observed import AT_LEAST, AT_MOST, EXACT
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEPT = 2
 """The number of parts at the end of a path that are always shown: a broker's directory and the file."""
@@ -18,6 +16,8 @@ _LEAST = 20
 """The least columns for the text after ``head`` in ``fold``; a long ``head`` widens the line."""
 
 
+EXACT, AT_LEAST, AT_MOST = "exact", "at_least", "at_most"
+"""The standings of a number of records: the lines of the input give the number, or only a bound of it."""
 _MOST_NAMED = 12
 """The most brokers that a sentence lists by their ids."""
 BOUNDS = {EXACT: "", AT_LEAST: "at least ", AT_MOST: "up to "}
