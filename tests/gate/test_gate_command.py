@@ -96,7 +96,7 @@ CHANGES: dict[str, tuple[list[tuple[str, str]], bool, list[str]]] = {
         ["action forget is new", "states are reached now, not before"],
     ),
     "an action less": (
-        [(FAIL_OVER, "")],
+        [(FAIL_OVER, ""), ("def fail_over", "def _fail_over")],
         False,
         ["action fail_over is gone", "reached before, not any more", "the leader dies and replica 1 takes over  "],
     ),
