@@ -29,7 +29,7 @@ EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
 """The number of protocols."""
 
 KNOWN_WHILE_TRACING = re.compile(
-    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
+    r"is no index of|write \.last|is not a value of|is no position of|needs at least|show its type|a second time"
 )
 """Errors that tracing raises always, and plain Python only in some states."""
 
