@@ -253,7 +253,9 @@ def refuse_useless(function: Callable[..., object]) -> None:
                 wrong = "changes an object while tracing, not in a step: add a field to the state"
             case ast.Expr(value) if _is_value(value, own):
                 wrong = 'has no effect: write s.next.… = …, require("…", …) or return'
-            case ast.Assign([ast.Name(name)], value) if name in unread and _is_copy(value, own):
+            case ast.Assign([ast.Name(name)], ast.BinOp(_, ast.Add() | ast.Sub())) | ast.Assign(
+                [ast.Name(name)], ast.Call(ast.Attribute(_, "set" | "append" | "replace" | "with_"))
+            ) if name in unread and ast.unparse(node.value).startswith(f"{own[0]}."):
                 wrong = f"has no effect, because nothing reads {name}: write s.next.… = …"
             case ast.For(body=body) if any(isinstance(each, ast.Return) for each in body):
                 wrong = "returns at its first value: write all_of(… for …), or yield"
@@ -272,16 +274,6 @@ def _is_value(node: ast.expr, parameters: Collection[str]) -> bool:
         return f" {node.func.id} " in " where cases implies all_of any_of enabled "
     is_read = _is_read_of(node, parameters) and ".next." not in ast.unparse(node)
     return is_read or isinstance(node, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp))
-
-
-def _is_copy(node: ast.expr, parameters: Collection[str]) -> bool:
-    """True for a changed copy of a value of the state, such as ``s.n + 1``; not for a condition."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.Add, ast.Sub)) and _is_read_of(node.left, parameters)
-    is_copy = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-        (".set", ".append", ".replace", ".with_")
-    )
-    return is_copy and _is_read_of(node, parameters)
 
 
 def _asks(code: CodeType) -> bool:
