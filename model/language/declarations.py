@@ -262,10 +262,8 @@ def refuse_useless(function: Callable[..., object]) -> None:
             case ast.UnaryOp(ast.Invert(), ast.Call(ast.Attribute(_, "on"))):
                 wrong = "is always true: write `not`"
         if wrong:
-            line = above + getattr(node, "lineno", 0)
-            raise LanguageError(
-                f"{ast.unparse(node).splitlines()[0]!r} {wrong}", f"{code.co_filename}:{line}"
-            )
+            where = f"{code.co_filename}:{above + getattr(node, 'lineno', 0)}"
+            raise LanguageError(f"{ast.unparse(node).splitlines()[0]!r} {wrong}", where)
 
 
 def _is_value(node: ast.expr, parameters: Collection[str]) -> bool:

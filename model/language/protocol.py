@@ -332,8 +332,8 @@ class Parameters(SimpleNamespace):
         """Raises NoSuchAttribute: there is no parameter of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        known = _list(vars(self)) + meant(name, vars(self))
-        raise NoSuchAttribute(f"there is no parameter {name!r}; there are {known}", place())
+        said = f"there is no parameter {name!r}; there are {_list(vars(self))}{meant(name, vars(self))}"
+        raise NoSuchAttribute(said, place())
 
 
 class Protocol:
@@ -404,10 +404,8 @@ class Protocol:
         """Raises NoSuchAttribute: ``define`` sets no attribute of this name."""
         if name.startswith("_"):
             raise AttributeError(name)
-        wrong = (
-            f"{type(self).__name__} has no attribute {name!r}; the state's fields are s.…, of the parameter s"
-        )
-        raise NoSuchAttribute(wrong + meant(name, dir(self), 0.75), place())
+        said = f"{type(self).__name__} has no attribute {name!r}; the state's fields are s.…"
+        raise NoSuchAttribute(f"{said}{meant(name, dir(self), 0.75)}", place())
 
     @classmethod
     def check(cls) -> None:
