@@ -513,7 +513,7 @@ def lift_like(like: Value, other: object) -> Value:
 
 
 def _apart(like: Value, other: Value) -> LanguageError:
-    written = like.type._written if like.type else ""
+    written = getattr(like.type, "_written", "")
     return fail(f"a {like.describe()} and a {other.describe()} do not go together{written}")
 
 
