@@ -255,7 +255,7 @@ def refuse_useless(function: Callable[..., object]) -> None:
                 wrong = 'has no effect: write s.next.… = …, require("…", …) or return'
             case ast.Assign([ast.Name(name)], ast.BinOp(_, ast.Add() | ast.Sub())) | ast.Assign(
                 [ast.Name(name)], ast.Call(ast.Attribute(_, "set" | "append" | "replace" | "with_"))
-            ) if name in unread and ast.unparse(node.value).startswith(f"{own[0]}."):
+            ) if own and name in unread and ast.unparse(node.value).startswith(f"{own[0]}."):
                 wrong = f"has no effect, because nothing reads {name}: write s.next.… = …"
             case ast.For(body=body) if any(isinstance(each, ast.Return) for each in body):
                 wrong = "returns at its first value: write all_of(… for …), or yield"
