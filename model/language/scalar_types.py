@@ -194,7 +194,7 @@ class Enum(NumberType):
         for member in names:
             if not isinstance(member, str):
                 raise fail(f"the members of Enum {name} are names, not {member!r}")
-            if not member.isidentifier():
+            if "," in member:
                 raise fail(
                     f"{member!r} is no name for a member of Enum {name}: separate names by blanks only"
                 )

@@ -574,6 +574,12 @@ def test_incidents_of_a_deleted_topic_need_no_action(tmp_path: Path) -> None:
     assert not steps(found, advice.RESTORE)
 
 
+def test_the_end_of_another_topic_is_not_the_end_of_a_deleted_one() -> None:
+    facts = around(leader_epoch=3, topic_id="first")
+    (found,) = incidents_of(replace(STUCK, facts=facts), final=final(topic_id="second"))
+    assert (found.severity, found.cause[-1]) == ("notice", "The topic was deleted later.")
+
+
 def test_incidents_of_two_topics_of_one_name_are_two(tmp_path: Path) -> None:
     id = "AAAAAAAAAAAAAAAAAAAAAw"
     again = [records.topic("t", id), records.partition(0, id, [0, 1, 2])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from highwater.traces.inputs import inputs
 from highwater.traces.kafka.data_logs import read_data_dump
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
-from highwater.traces.reports.advice import Holder
+from highwater.traces.reports.advice import Holder, Replicas
 from highwater.traces.reports.incidents import Incident
-from highwater.traces.reports.observed import PartitionState
+from highwater.traces.reports.observed import PartitionState, ReplicaEnd
 from highwater.traces.reports.report import summary
 from tests.generation import broker_lines as lines
 from tests.generation.batches import encode_batch
@@ -110,6 +111,23 @@ def test_a_log_that_followed_the_new_leader_may_be_truncated(tmp_path: Path) -> 
     line = lines.follows(0, "t-0", after, 50, 20).message
     its = holder(loss(tmp_path, LOADED, line, FOUND))
     assert (its.state, its.directory) == (advice.UNKNOWN, STRAY)
+
+
+def test_a_log_that_grew_under_the_new_leader_counts_as_it_was_before(tmp_path: Path) -> None:
+    after = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
+    line = lines.follows(0, "t-0", after, 20, 20).message
+    its = holder(loss(tmp_path, line, LOADED, FOUND))
+    assert (its.state, its.records, its.directory) == (advice.UNKNOWN, 0, STRAY)
+
+
+def test_an_end_that_is_not_exact_stays_a_bound(tmp_path: Path) -> None:
+    assert holder(loss(tmp_path, FOUND)).standing == "at_least"
+
+
+def test_a_log_that_is_set_aside_is_not_the_log_of_a_replica() -> None:
+    known = ReplicaEnd(0, 9, False, 1, None, 1)
+    r = Replicas("t-0", (0,), (known, replace(known, leo=50, last_epoch=2, directory=STRAY)))
+    assert r.known == {0: known}
 
 
 def test_a_log_of_a_replica_that_returned_is_another_log(tmp_path: Path) -> None:

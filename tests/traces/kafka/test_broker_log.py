@@ -179,6 +179,14 @@ def test_each_kind_of_line(
     assert events(tmp_path, HEADER, as_line(level, logger, message)) == [expected]
 
 
+@pytest.mark.parametrize(("later", "broker"), [("", 5), (HEADER.replace("id=0", "id=3"), 3)])
+def test_the_broker_of_a_line_without_a_number(tmp_path: Path, later: str, broker: int) -> None:
+    """It is the number that a later line of the file shows, else the one in the path."""
+    (tmp_path / "node5").mkdir()
+    line = as_line("INFO", LOG, "[LogLoader partition=t1-0, dir=x] Loading producer state till offset 59")
+    assert [event.broker for event in events(tmp_path / "node5", line, later)] == [broker]
+
+
 def test_settings_of_a_topic(tmp_path: Path) -> None:
     text = as_line(
         "INFO", "kafka.server.metadata.DynamicConfigPublisher",

@@ -104,7 +104,7 @@ def test_copies_are_known_by_the_cluster_or_by_a_batch(tmp_path: Path) -> None:
 
 def test_the_copy_of_the_latest_leader_epoch_comes_first(tmp_path: Path) -> None:
     """A longer log of an earlier leader epoch has records that were never committed."""
-    stale = b"".join(segment((1, 3, 1, 2, 5, 5)))
+    stale = b"".join(segment((1, 3, 1, 2, 5, 5, 5)))
     long, late = copy(tmp_path, 1, {log_name(0): stale}), copy(tmp_path, 2, only(0, 8))
     (found,) = copies([long, late])
     assert found == Copies((late, long))
