@@ -570,7 +570,7 @@ def test_the_catalogue_is_that_of_the_page() -> None:
 def test_incidents_of_a_deleted_topic_need_no_action(tmp_path: Path) -> None:
     (found,) = made(tmp_path, *loss(), records.removed_topic(TOPICS["t"]))
     assert found.cause[-1] == "The topic was deleted at 1970-01-01 00:00:01 UTC (metadata offset 15)."
-    assert steps(found, advice.NOW) == ["No action needed: the topic has been deleted since, with its logs."]
+    assert steps(found, advice.NOW) == [advice.nothing_left().text]
     assert not steps(found, advice.RESTORE)
 
 

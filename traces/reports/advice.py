@@ -271,7 +271,10 @@ def _copy_aside(r: Replicas, holder: Holder) -> AdviceStep:
 
 def nothing_left() -> AdviceStep:
     """The step if the topic has been deleted since."""
-    return _now("No action needed: the topic has been deleted since, with its logs.")
+    return _now(
+        "No action needed, unless you want records of the deleted topic: a broker that is down keeps its log until it "
+        "starts.",
+    )
 
 
 def compare(r: Replicas, leader: int, back: Sequence[int] = ()) -> Iterator[AdviceStep]:
@@ -508,7 +511,7 @@ def holders(
             holder = _holder(holder, known, leader_epoch, first, end)
         if broker in back and holder.state in (HAS, UNKNOWN):  # a member of the ISR has the leader's log
             holder = replace(holder, state=TRUNCATED, time=None, offset=None)
-        if broker in asides:
+        if broker in asides and not (asides[broker].is_deleted and broker in r.order):
             holder = _aside(holder, asides[broker], leader_epoch, first, end)
         found.append(holder)
     return tuple(found)
