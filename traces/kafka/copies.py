@@ -203,17 +203,23 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
 
 @dataclass(slots=True)
 class CopiedLog(MetadataLog):
-    """A metadata log with other copies of it, which supply the records that it lacks."""
+    """A metadata log with other copies of it, which supply the records that it lacks.
 
-    copies: Sequence[MetadataLog] = ()
+    ``epoch`` is the leader epoch of this log's last batch; ``copies`` has each copy with the leader epoch of its last.
+    """
+
+    copies: Sequence[tuple[MetadataLog, int]] = ()
+    epoch: int = -1
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
         """As ``MetadataLog.batches``. Where this log has a gap, is damaged or ends, a copy continues.
 
-        A line of ``notes`` names the copy. Raises TraceError if no copy continues a damaged log.
+        The copy's last leader epoch must not be earlier than that of this log's next batch, or of its last one.
+        Otherwise the copy may end with records that were never committed. A line of ``notes`` names the copy. Raises
+        TraceError if no copy continues a damaged log.
         """
         order = self.order()
-        readers = [_Reading(log) for log in (self, *self.copies)]
+        readers = [_Reading(self, self.epoch), *(_Reading(log, epoch) for log, epoch in self.copies)]
         present = own = readers[0]
         broken_at = None
         while True:
@@ -223,7 +229,9 @@ class CopiedLog(MetadataLog):
                 for other in readers:
                     if other is not present:
                         other.seek(at)
-                found = _first(readers, present, at)
+                own.seek(at)
+                needed = self.epoch if own.next is None else own.next[1].leader_epoch
+                found = _first([one for one in readers if one is own or one.epoch >= needed], present, at)
                 if found not in (present, own):
                     why = "" if own.wrong is None else f": {own.wrong}"
                     self.notes.append(f"{found.log.path}: replay continues in this copy at offset {at}{why}")
@@ -242,8 +250,8 @@ class CopiedLog(MetadataLog):
 class _Reading:
     """One copy, read up to the batch ``next``: None at its end, or at the damage ``wrong``."""
 
-    def __init__(self, log: MetadataLog) -> None:
-        self.log = log
+    def __init__(self, log: MetadataLog, epoch: int) -> None:
+        self.log, self.epoch = log, epoch
         self._batches = log.stored()
         self.next: tuple[Path, RecordBatch] | None = None
         self.wrong: TraceError | None = None
@@ -282,13 +290,20 @@ def open_copies(path: Path, others: Sequence[Path]) -> MetadataLog:
         return log
     opened = [open_metadata_log(other) for other in others]
     given = {one.name: getattr(log, one.name) for one in fields(log) if one.init}
-    joined = CopiedLog(**given, copies=opened)
-    begins = _begins(joined)
-    for other in opened:
-        last = max((b.base for b in _batches(other.path, _of_file) if b and not b.of_snapshot), default=-1)
-        if _begins(other) < begins <= last:
-            joined.start, begins = other.start, _begins(other)
+    own, *ends = map(_ends, (path, *others))
+    joined = CopiedLog(
+        **given, copies=[(log, end[1][0]) for log, end in zip(opened, ends, strict=True)], epoch=own[1][0]
+    )
+    for log, (_, last) in zip(opened, ends, strict=True):
+        if _begins(log) < _begins(joined) <= last[1] and last[0] >= own[0][0]:
+            joined.start = log.start
     return joined
+
+
+def _ends(log: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The leader epochs and first offsets of the first and of the last batch of a log's segments; -1 without any."""
+    found = [(b.epoch, b.base) for b in _batches(log, _of_file) if b is not None and not b.of_snapshot]
+    return min(found, default=(-1, -1)), max(found, default=(-1, -1))
 
 
 def _begins(log: MetadataLog) -> int:

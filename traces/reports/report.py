@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.model.versions import versions
 from highwater.traces.reading import printable
@@ -29,9 +29,6 @@ from highwater.traces.reports.observed import (
     ShownMessage,
 )
 from highwater.traces.reports.text import AT_LEAST, BOUNDS, apart, count, duration, fold, moment, utc
-
-if TYPE_CHECKING:
-    pass
 
 LIMIT_CHANGES = 500
 """The most changes of a partition in its timeline; later changes are only counted."""

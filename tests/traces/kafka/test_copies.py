@@ -39,8 +39,8 @@ def only(*starts: int) -> dict[str, bytes]:
     [
         (only(0, 16), only(0, 8, 16), 8),
         (only(0, 16), only(8, 16), 8),
-        (only(16), only(0, 8), 0),
-        (only(0, 8, 16) | {log_name(8): b"".join(SECOND[:2])}, only(8), 10),
+        (only(16), only(0, 8, 16), 0),
+        (only(0, 8, 16) | {log_name(8): b"".join(SECOND[:2])}, only(8, 16), 10),
         # Damage: the records of the second batch of a segment do not fit its checksum.
         (
             only(0, 8, 16) | {log_name(8): SECOND[0] + SECOND[1][:-1] + b"\xff" + b"".join(SECOND[2:])},
@@ -61,10 +61,17 @@ def test_what_one_copy_lacks_another_gives(
 
 
 def test_a_gap_that_no_copy_fills_stays_a_gap(tmp_path: Path) -> None:
-    one, two = copy(tmp_path, 1, only(0, 16)), copy(tmp_path, 2, {log_name(8): b"".join(SECOND[1:])})
+    late = {log_name(8): b"".join(SECOND[1:]), **only(16)}
+    one, two = copy(tmp_path, 1, only(0, 16)), copy(tmp_path, 2, late)
     assert offsets(open_copies(one, [two])) == [
         *range(8), Gap(two / log_name(8), 0, 8, 9), *range(9, 24)
     ]  # fmt: skip
+
+
+def test_a_copy_of_an_earlier_leader_epoch_fills_no_gap(tmp_path: Path) -> None:
+    """Its last records may never have been committed: another leader wrote what belongs there."""
+    one, two = copy(tmp_path, 1, only(0, 16)), copy(tmp_path, 2, only(0, 8))
+    assert offsets(open_copies(one, [two])) == [*range(8), Gap(one / log_name(16), 0, 8, 16), *range(16, 24)]
 
 
 def test_a_damaged_log_without_another_copy_of_the_rest_is_an_error(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_newer_change_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_read", [True, False])
 def test_what_depends_on_an_unread_registration_is_not_known(tmp_path: Path, is_read: bool) -> None:
-    """Whether broker 3 is unfenced depends on its registration: nothing that needs this is told."""
+    """The registration of broker 3 was not read, so replay reports nothing that depends on it."""
     on = beginning(*ON)
     registered = registration(3, count(on))
     of_3: dict[str, Any] = {"replicas": [3], "isr": [3], "leader": 3}
