@@ -15,7 +15,7 @@ from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
+from tests.traces.metadata.made_logs import ON, SHRUNK, beginning, change, default, loss, setting, write
 
 CHROMIUM = shutil.which("chromium")
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
@@ -122,10 +122,11 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_shown_at_the_setting_that_caused_it(tmp_path: Path) -> None:
-    shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
-    report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
+    """The setting is lowered without the record that clears the ELR."""
+    values = [*beginning(*ON), *SHRUNK, default("1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[])]
+    report = replay(write(tmp_path / "log", values), timelines=True)
     text = " ".join(drawn(report, tmp_path).texts)
     detail = text.split("A setting , behind change 2 of 3")[1].split("changes as a table")[0]
-    assert "offset 15" in detail
-    assert "min.insync.replicas of topic t: 2 → 1" in detail
+    assert "offset 18" in detail
+    assert "min.insync.replicas of the cluster: 2 → 1" in detail
     assert "elr_only_under_min_isr" in detail

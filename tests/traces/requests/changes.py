@@ -16,7 +16,6 @@ QUORUM = '"topicId":"AAAAAAAAAAAAAAAAAAAAAQ"'
 FIELDS = {
     "currentLeaderEpoch": (FETCH, r'"currentLeaderEpoch":(\d+)'),
     "replicaEpoch": (FETCH, r'"replicaEpoch":(\d+)'),
-    "replicaId": (FETCH, r'"replicaId":(\d+)'),
     "member": (ALTER, r'"newIsrWithEpochs":(\[.*?\])'),
     "memberEpoch": (ALTER, r'"brokerEpoch":(\d+)\}'),
     "senderEpoch": (ALTER, r'"brokerEpoch":(\d+),"topics"'),
@@ -90,8 +89,6 @@ def _another(what: str, old: str, chosen: random.Random) -> str:
             other = chosen.choice([b for b in range(4) if b not in ids] or [9])
             members.append({**one, "brokerId": other} if isinstance(one, dict) else other)
         return json.dumps(members, separators=(",", ":"))
-    if what == "replicaId":
-        return str(chosen.choice([value for value in range(4) if value != int(old)]))
     return str(max(0, int(old) + chosen.choice((-1, 1) if what in SMALL else (-10, -2, -1, 1, 2, 10))))
 
 
