@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,18 @@ from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.fields import new_fields
+from highwater.checker.conform.infer import StatesEvidence, WalksEvidence, infer
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.state_graph import Explored
 from highwater.checker.runner import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language import Model
 from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
@@ -97,6 +101,12 @@ _KAFKA = "kafka_4_2"
     is_flag=True,
     help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
 )
+@click.option(
+    "--infer",
+    "infers",
+    is_flag=True,
+    help="Find the rules of the model that this Kafka follows, by its answers.",
+)
 @click.option("--other-paths", is_flag=True, help="Also reach each state by a second path, if it has one.")
 @model_options(deadlock=False)
 @limit_states_option
@@ -115,6 +125,7 @@ def conform(
     sample: int | None,
     seed: int,
     counterexamples: bool,
+    infers: bool,
     other_paths: bool,
     overrides: Overrides,
     limit_states: int | None,
@@ -136,6 +147,8 @@ def conform(
         raise InputError("conform: name scenarios, or --request FILE")
     if junit is not None and counterexamples:
         raise InputError("conform: --junit writes a difference, not a counterexample")
+    if infers and (counterexamples or request_path is not None):
+        raise InputError("conform: --infer compares scenarios: leave out --counterexamples and --request")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
     test = None if junit is None else JunitFile(Path(junit), output)
@@ -161,6 +174,10 @@ def conform(
             )
         run = _Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
         statuses, results = [], []
+        if infers:
+            status, content = run.infer(requests)
+            output.write({"kafka": _kafka(bridge), **content, "versions": versions("conform")})
+            return status
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
             statuses.append(status)
@@ -216,41 +233,79 @@ class _Run:
 
         A scenario of the replication protocol is compared along walks, any other in each state.
         """
-        name, model = request.scenario.name, request.model()
-        walks = isinstance(model.protocol, Replication)
-        if walks and self.test is not None:
+        model = request.model()
+        if isinstance(model.protocol, Replication) and self.test is not None:
             self.test.refuse_walks()
-        with ProgressReporter(name, quiet=self.output.quiet) as progress:
-            comparison = (WalkComparison if walks else KafkaComparison)(
-                model, lambda m: engines.explore("native")(m, self.options, progress)
-            )
-        if comparison.graph.stopped_by == "interrupted":
+        kind = WalkComparison if isinstance(model.protocol, Replication) else KafkaComparison
+        comparison = kind(model, partial(self.explore, request))
+        result = self.compare(request, comparison)
+        content = self._report(request, result, comparison)
+        self._hint(request, bool(result.differences))
+        return self._status(result.stopped_by, result.complete, bool(result.differences)), content
+
+    def explore(self, request: Request, model: Model) -> Explored:
+        """The graph of a scenario's states under a model of it."""
+        with ProgressReporter(request.scenario.name, quiet=self.output.quiet) as progress:
+            graph = engines.explore("native")(model, self.options, progress)
+        if graph.stopped_by == "interrupted":
             self._interrupt()
+        return graph
+
+    def compare(self, request: Request, comparison: KafkaComparison | WalkComparison) -> ConformResult:
+        """Run a comparison, with progress, until it ends or is stopped."""
         live = LiveLine(quiet=self.output.quiet)
 
         def progressed(found: ConformResult) -> None:
             differences = f"{found.differences.total():,} differences"
-            live(f"{name}: {found.states:,} states, {found.compared}", differences)
+            live(f"{request.scenario.name}: {found.states:,} states, {found.compared}", differences)
 
         self.bridge.stop = self._stop
         with interruption(self._interrupt):
             result = comparison.run(self.bridge, self.selection, progressed, self._stop)
         live.end()
         self.bridge.stop = lambda: None
+        return result
+
+    def infer(self, requests: Sequence[Request]) -> tuple[Status, dict[str, Any]]:
+        """Find the rules that Kafka follows. Returns the exit status and the command's part of the JSON."""
+        found = infer(
+            [
+                (WalksEvidence if issubclass(r.scenario.protocol, Replication) else StatesEvidence)(
+                    r, self.bridge, partial(self.explore, r)
+                )
+                for r in requests
+            ],
+            self.compare,
+        )
+        for line in found.lines(self.bridge.version):
+            self.output.say(line)
+        contents = [
+            self._report(evidence.request, result, comparison)
+            for evidence, result, comparison in found.results
+        ]
+        stopped = next((r.stopped_by for _, r, _ in found.results if r.stopped_by), None)
+        whole = all(result.complete for _, result, _ in found.results)
+        return self._status(stopped, whole, bool(found.differences)), {
+            "inferred": found.to_json(),
+            "scenarios": contents,
+        }
+
+    def _report(
+        self, request: Request, result: ConformResult, comparison: KafkaComparison | WalkComparison
+    ) -> dict[str, Any]:
+        """Print a result, and save its examples. Returns the scenario's part of the JSON."""
         shown = comparison.shown(result, self.bridge, _MOST_SHOWN)
-        summary, *rest = result.summary(name, self.bridge.version)
+        summary, *rest = result.summary(request.scenario.name, self.bridge.version)
         self.output.say(summary)
         for line in rest:
             self.output.note(line)
         if result.stopped_by is not None:
-            self.output.say(f"  not every {'step' if walks else 'state'} was compared: {result.stopped_by}")
+            self.output.say(f"  not every {result.whole} was compared: {result.stopped_by}")
         for number, example in enumerate(shown, 1):
             for line in example.lines:
                 self.output.say(line)
             self._save(number, example.file)
-        self._hint(request, bool(result.differences))
-        content = self._content(request, result.complete, result.to_json(shown))
-        return self._status(result.stopped_by, result.complete, bool(result.differences)), content
+        return self._content(request, result.complete, result.to_json(shown))
 
     def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
         """Replay the shortest counterexample of each violation in Kafka's code.

@@ -197,7 +197,7 @@ class NoAnswerError(Exception):
 
     def __init__(self, path: int, operation: int, at: str) -> None:
         super().__init__(f"no answer; Kafka is at {at}")
-        self.path, self.operation = path, operation
+        self.path, self.operation, self.at = path, operation, at
         """The number of the path in the question, and of the operation or step; -1: while the path is taken."""
 
 
@@ -228,6 +228,8 @@ class Bridge:
     """The fields of this Kafka's answers and records, by message."""
     classes: bytes = b""
     """The bridge's own classes, as a jar."""
+    scenario: object = None
+    """The scenario and the operations that the process knows, as ``begin`` sent them."""
     _java: str = field(init=False)
     _process: JsonProcess = field(init=False)
     _place: tempfile.TemporaryDirectory[str] = field(init=False)
@@ -251,7 +253,7 @@ class Bridge:
         jar, folders = place / "bridge.jar", tempfile.mkdtemp(dir=place)
         class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
         command = [self._java, *self.options, "-cp", class_path, _MAIN, folders, str(self.patience)]
-        self._process = JsonProcess(command)
+        self._process, self.scenario = JsonProcess(command), None
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
         self.lacking, self.fields = tuple(hello["lacking"]), hello["fields"]
@@ -302,6 +304,11 @@ class Bridge:
         """Send a question and receive its answer."""
         self.send(question)
         return self.receive()
+
+    def begin(self, scenario: object) -> None:
+        """Send a scenario and the operations that later questions number."""
+        self.ask(scenario)
+        self.scenario = scenario
 
     def answered(self, questions: Iterable[object], ahead: int = 2) -> Iterator[dict[str, Any]]:
         """Yield the answers to the questions, in order.

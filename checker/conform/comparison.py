@@ -1,12 +1,17 @@
-"""Compare the model with Kafka in every state of a scenario: the state, and the answer to every request, as arrays."""
+"""Compare a Kafka in every state of a scenario: the state, and the answer to every request, as arrays.
+
+``StatesComparison`` has what does not depend on the other side, which is the model (``KafkaComparison``), or another
+Kafka (``release_comparison.py``).
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +20,15 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.base.text import columns, paragraph, width
+from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import THROWS, Bridge, NoAnswerError, StoppedError
-from highwater.checker.conform.expectation import ExpectedAnswers, Numbers, Traced, trace
+from highwater.checker.conform.expectation import ExpectedAnswers, Numbers, Observations, Traced, trace
 from highwater.checker.conform.kafka_request import ANSWER_FIELDS, NO_ACTION, KafkaRequest, instance_key
 from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, said
 from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.conform.results import (
     KAFKA_THROWS,
+    KEPT,
     NO_ANSWER,
     ConformResult,
     Example,
@@ -40,13 +47,11 @@ from highwater.model.language.model import Model
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import Error
 
-_ANSWERS = 12_000
-"""The most answers (states times requests) in one line of the bridge."""
 _STATES_AT_ONCE = 2048
 _THROWN = -1
 """In place of the bits of what differs: Kafka throws."""
 _INDEX = re.compile(r"\[\d+\]")
-NO_SUCH_ERROR = -(10**9)
+NO_SUCH_ERROR = -400
 _SAYS = 1000
 """The bridge sends an answer as its error, and the bits of its other fields times this number."""
 _ACTIONS, _NO_ACTION, _TWO_EVENTS, _TOGETHER = (
@@ -79,7 +84,9 @@ class StatesResult(ConformResult):
     """The counts and differences of a comparison in every state."""
 
     compared_with = "Kafka"
-    unit = "request"
+    unit, whole = "request", "state"
+    more: dict[Key, list[KafkaDifference]] = field(default_factory=dict)
+    """For each kind of difference in answers, up to KEPT of them."""
     cut: int = 0
     """Transitions of the model that cross a bound of the scenario."""
     requests: int = 0
@@ -144,11 +151,28 @@ def _flags(said: str) -> str:
     return said.removesuffix("losesDirectory").rstrip("+") or "none"
 
 
-class KafkaComparison:
-    """Compares each state of a scenario's explored graph, and the answers to all requests there, with Kafka.
+def answer_parts(answer: int) -> tuple[int, int]:
+    """The error code of an answer of the bridge, and the bits of its other fields."""
+    said, error = divmod(answer + _SAYS // 2, _SAYS)
+    return error - _SAYS // 2, said
+
+
+def _error(answers: Numbers) -> Numbers:
+    """The error codes of answers."""
+    codes: Numbers = (answers + _SAYS // 2) % _SAYS - _SAYS // 2
+    return codes
+
+
+class StatesComparison(ABC):
+    """Compares a Kafka in each state of a scenario's explored graph, and its answers to all requests there.
 
     Raises InputError if the model has an action instance without a corresponding request of Kafka's controller.
     """
+
+    layout: Observations
+    """The layout of the packed observations."""
+    answers: KafkaAnswers | None = None
+    """Kafka's answers, some kept from an earlier comparison; None: they are asked for."""
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
         self.model, protocol = model, model.protocol
@@ -165,14 +189,27 @@ class KafkaComparison:
             [known[instance_key(i.action.name, dict(i.parameters))] for i in model.instances], dtype=np.int64
         )
         self.graph = explore(model)
-        self.expectation = ExpectedAnswers(model, self.requests)
         kinds = [request.kind for request in self.requests]
         self.kinds = list(dict.fromkeys(kinds))
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
 
-    def describe(self) -> dict[str, Any]:
-        """The first line to the bridge: the scenario's initial state and all operations."""
-        return {"scenario": self.setup, "operations": [request.operation for request in self.requests]}
+    @abstractmethod
+    def expected(
+        self,
+        block: NDArray[Any],
+        paths: list[list[int]],
+        answers: tuple[Numbers, Numbers, Numbers],
+        result: StatesResult,
+    ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
+        """What the other side observes and answers in a block of states, to which ``paths`` lead.
+
+        ``answers`` are Kafka's. Returns the observation of each state; for each request and state the answer in Kafka's
+        codes, and True if it is to be compared; and the observation after each request.
+        """
+
+    @abstractmethod
+    def example(self, difference: KafkaDifference, bridge: Bridge) -> Example:
+        """A difference to report in full."""
 
     # --- paths ------------------------------------------------------------------------------------------
 
@@ -248,105 +285,166 @@ class KafkaComparison:
         progress: Callable[[ConformResult], None] = lambda result: None,
         stop: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Compare the model with Kafka in these states, in order, and add the counts to ``result``.
+        """Compare Kafka in these states, in order, and add the counts to ``result``.
 
         ``last`` has the graph step that ends the path to each state, as in ``paths``.
         """
         started = time.perf_counter() - result.seconds
-        codes = self._codes(bridge)
+        self._errors = {code: name for name, code in bridge.errors.items()}
         self._throws = bridge.errors[THROWS]
         self._sendable = np.array([not r.lacks(bridge.lacking) for r in self.requests])
-        bridge.ask(self.describe())
-        line = max(1, min(64, _ANSWERS // len(self.requests)))
-        at_once = max(line, _STATES_AT_ONCE // line * line)
-        blocks = [states[i : i + at_once] for i in range(0, len(states), at_once)]
-        paths: list[list[list[int]]] = []
-
-        def questions() -> Iterator[object]:
-            for number, block in enumerate(blocks):
-                if why := stop():
-                    result.stopped_by = why
-                    return
-                ends = None if last is None else last[number * at_once : number * at_once + len(block)]
-                paths.append(self.paths(block, ends))
-                for i in range(0, len(block), line):
-                    yield {"try": paths[-1][i : i + line]}
-
-        answers = bridge.answered(questions())
-        for number, block in enumerate(blocks):
-            parts: list[tuple[Numbers, Numbers, Numbers]] = []
+        ask = self.answers or KafkaAnswers(bridge, self.setup, self.requests)
+        at_once = max(ask.at_once, _STATES_AT_ONCE // ask.at_once * ask.at_once)
+        for first in range(0, len(states), at_once):
+            if why := stop():
+                result.stopped_by = why
+                break
+            block = states[first : first + at_once]
+            paths = self.paths(block, None if last is None else last[first : first + at_once])
             try:
-                for _, answer in zip(range(0, len(block), line), answers, strict=False):
-                    parts.append(self._read(answer))
+                answers = ask(paths, self.layout.pack, stop)
+                self._compare(block, paths, answers, result)
             except NoAnswerError as wrong:
-                place, request = len(parts) * line + wrong.path, max(wrong.operation, -1)
-                found = None if request < 0 else request
-                kind = "the state" if found is None else self.requests[found].kind
-                self._note(result, (kind, (NO_ANSWER,)), block, paths[number], place, found, str(wrong))
+                request = None if wrong.operation < 0 else wrong.operation
+                kind = "the state" if request is None else self.requests[request].kind
+                self._note(result, (kind, (NO_ANSWER,)), block, paths, wrong.path, request, str(wrong))
                 result.stopped_by = "Kafka does not answer"
+                break
             except StoppedError as wrong:
                 result.stopped_by = str(wrong)
-            if len(parts) < -(-len(block) // line):
                 break
-            self._compare(block, paths[number], _joined(parts), codes, result)
-            paths[number] = []
             result.seconds = time.perf_counter() - started
             progress(result)
         result.seconds = time.perf_counter() - started
-
-    def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's code for each answer of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
-        errors = np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
-        return np.concatenate([errors + _SAYS * said for said in range(1 << len(ANSWER_FIELDS))])
-
-    def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """Three arrays from the bridge's answer about several states.
-
-        - The packed observation of each state: (states, words).
-        - The error of each request in each state: (requests, states).
-        - The packed observation after each request: (requests, states, words).
-        """
-        seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
-        rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
-        return seen[rows[:, 0]], rows[:, 1::2].T, seen[rows[:, 2::2]].swapaxes(0, 1)
 
     def _compare(
         self,
         block: NDArray[Any],
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
-        codes: Numbers,
         result: StatesResult,
     ) -> None:
         before, errors, after = answers
-        all_orders = self.expectation(self.graph.states[block])
-        now, expected, described, then = self._choose_order(block, answers, all_orders, codes, result)
-        self._check_steps(block, then)
+        now, expected, described, then = self.expected(block, paths, answers, result)
         result.states += len(block)
         result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
         result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
-        layout = self.expectation.observations
         states_differ = (before != now).any(axis=1)
         throws = errors == self._throws
         for place in np.flatnonzero(states_differ):
-            bits = layout.differing(before[[place]], now[[place]])[0] << 2
+            bits = self.layout.differing(before[[place]], now[[place]])[0] << 2
             kinds = self._names(_THROWN if throws[:, place].all() else int(bits))
             self._note(result, ("the state", kinds), block, paths, int(place), None)
         compared = described & ~states_differ & self._sendable[:, None]
         self._count(expected, (then != now).any(axis=2), compared, result)
-        wrong_error = codes[expected] != errors
-        rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)
+        rows = np.argwhere((compared & ((expected != errors) | (after != then).any(axis=2))).T)
         if not len(rows):
             return
         row, number = rows[:, 0], rows[:, 1]
-        bits = layout.differing(after[number, row], then[number, row]) << 2
-        kafka, model = errors[number, row], codes[expected[number, row]]
-        bits |= ((kafka + _SAYS // 2) % _SAYS != (model + _SAYS // 2) % _SAYS) * 1
-        bits |= ((kafka + _SAYS // 2) // _SAYS != (model + _SAYS // 2) // _SAYS) * 2
+        bits = self.layout.differing(after[number, row], then[number, row]) << 2
+        theirs, ours = errors[number, row], expected[number, row]
+        bits |= (_error(theirs) != _error(ours)) * 1
+        bits |= ((theirs - _error(theirs)) != (ours - _error(ours))) * 2
         bits = np.where(throws[number, row], _THROWN, bits)
-        for key, first, count in self._grouped(number, bits):
-            result.differences[key] += count - 1
-            self._note(result, key, block, paths, int(row[first]), int(number[first]))
+        for key, places in self._grouped(number, bits):
+            result.differences[key] += len(places) - 1
+            self._note(result, key, block, paths, int(row[places[0]]), int(number[places[0]]))
+            more = result.more.setdefault(key, [])
+            for n in places[:: -(-len(places) // KEPT)][: KEPT - len(more)]:
+                found = int(block[row[n]]), tuple(paths[row[n]]), int(number[n])
+                more.append(KafkaDifference(*found, key[1]))
+
+    def _grouped(self, numbers: NDArray[Any], bits: Numbers) -> Iterator[tuple[Key, NDArray[np.int64]]]:
+        """Group requests by kind and differing fields. Yields each group's key, and its places in ``numbers``.
+
+        ``bits`` has an int for each of ``numbers``, as in ``_names``.
+        """
+        groups, at = np.unique(np.stack([self._kind_of[numbers], bits], axis=1), axis=0, return_inverse=True)
+        for number, group in enumerate(groups):
+            yield (self.kinds[group[0]], self._names(int(group[1]))), np.flatnonzero(at.ravel() == number)
+
+    def _names(self, bits: int) -> tuple[str, ...]:
+        """The names of the set bits: the error, other fields of the answer, then each observed field."""
+        if bits == _THROWN:
+            return (KAFKA_THROWS,)
+        fields = ["error", "answer", *(f.name for f in self.layout.fields)]
+        return tuple(dict.fromkeys(_INDEX.sub("", f) for n, f in enumerate(fields) if bits >> n & 1))
+
+    def _note(
+        self,
+        result: StatesResult,
+        key: Key,
+        block: NDArray[Any],
+        paths: list[list[int]],
+        row: int,
+        request: int | None,
+        said: str = "",
+    ) -> None:
+        result.differences[key] += 1
+        if key not in result.examples:
+            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1], said)
+
+    def _count(
+        self,
+        expected: Numbers,
+        changes: NDArray[np.bool_],
+        compared: NDArray[np.bool_],
+        result: StatesResult,
+    ) -> None:
+        result.requests += int(compared.sum())
+        kinds = np.broadcast_to(self._kind_of[:, None], expected.shape)
+        outcomes = np.stack([kinds[compared], _error(expected[compared]), changes[compared]])
+        for (kind, error, changed), count in zip(
+            *(part.T.tolist() for part in np.unique(outcomes, axis=1, return_counts=True)), strict=True
+        ):
+            name = self._errors.get(error, "an error that Kafka does not have")
+            result.outcomes[self.kinds[kind], name, bool(changed)] += count
+        left = (~compared).sum(axis=1)
+        by_kind: dict[str, int] = defaultdict(int)
+        for number in np.flatnonzero(left):
+            by_kind[self.requests[number].kind] += int(left[number])
+        result.not_compared.update(by_kind)
+
+    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
+        """The first ``most`` kinds of differences to report in full: requests first, with the shortest paths."""
+        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
+        return [self.example(difference, bridge) for difference in first[:most]]
+
+    def sentences(self, difference: KafkaDifference) -> list[str]:
+        """The steps of the path, in words."""
+        by_request = {int(r): n for n, r in reversed(list(enumerate(self.request_of)))}
+        instances = self.model.instances
+        return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
+
+
+class KafkaComparison(StatesComparison):
+    """Compares a Kafka with the model."""
+
+    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+        super().__init__(model, explore)
+        self.expectation = ExpectedAnswers(model, self.requests)
+        self.layout = self.expectation.observations
+
+    def expected(
+        self,
+        block: NDArray[Any],
+        paths: list[list[int]],
+        answers: tuple[Numbers, Numbers, Numbers],
+        result: StatesResult,
+    ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
+        """The model's answers. Of a request with two events, those in the order that equals Kafka's answer."""
+        codes = self._codes()
+        now, errors, described, then = self._choose_order(
+            block, answers, self.expectation(self.graph.states[block]), codes, result
+        )
+        self._check_steps(block, then)
+        return now, codes[errors], described, then
+
+    def _codes(self) -> Numbers:
+        """Kafka's code for each answer of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
+        codes = {name: code for code, name in self._errors.items()}
+        errors = np.array([codes.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
+        return np.concatenate([errors + _SAYS * said for said in range(1 << len(ANSWER_FIELDS))])
 
     def _choose_order(
         self,
@@ -372,67 +470,15 @@ class KafkaComparison:
         same = (codes[errors[rows]] == seen_errors[two]) & (then[rows] == seen[two]).all(axis=-1)
         known = described[rows].all(axis=0) & (before == now).all(axis=1)
         number, row = np.nonzero(same[2] & ~same[0] & ~same[1] & known)
-        bits = self.expectation.observations.differing(then[two[number], row], seen[two[number], row]) << 2
-        for key, _, count in self._grouped(two[number], bits):
-            result.decided_together[key] += count
+        bits = self.layout.differing(then[two[number], row], seen[two[number], row]) << 2
+        for key, places in self._grouped(two[number], bits):
+            result.decided_together[key] += len(places)
         order = np.where(same.any(axis=0), same.argmax(axis=0), 0)
         chosen = rows[order, np.arange(len(two))[:, None]]
         states = np.arange(len(block))
         errors[two], then[two] = errors[chosen, states], then[chosen, states]
         described[two] = described[rows].all(axis=0)
         return now, errors[:end], described[:end], then[:end]
-
-    def _grouped(self, numbers: NDArray[Any], bits: Numbers) -> Iterator[tuple[Key, int, int]]:
-        """Group requests by kind and differing fields. Yields each group's key, first index in ``numbers``, and size.
-
-        ``bits`` has an int for each of ``numbers``, as in ``_names``.
-        """
-        groups = np.stack([self._kind_of[numbers], bits], axis=1)
-        for group, first, count in zip(
-            *np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True
-        ):
-            key = (self.kinds[group[0]], self._names(int(group[1])))
-            yield key, int(first), int(count)
-
-    def _names(self, bits: int) -> tuple[str, ...]:
-        """The names of the set bits: the error, other fields of the answer, then each observed field."""
-        if bits == _THROWN:
-            return (KAFKA_THROWS,)
-        fields = ["error", "answer", *(f.name for f in self.expectation.observations.fields)]
-        return tuple(dict.fromkeys(_INDEX.sub("", f) for n, f in enumerate(fields) if bits >> n & 1))
-
-    def _note(
-        self,
-        result: StatesResult,
-        key: Key,
-        block: NDArray[Any],
-        paths: list[list[int]],
-        row: int,
-        request: int | None,
-        said: str = "",
-    ) -> None:
-        result.differences[key] += 1
-        if key not in result.examples:
-            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1], said)
-
-    def _count(
-        self,
-        expected: Numbers,
-        changes: NDArray[np.bool_],
-        compared: NDArray[np.bool_],
-        result: StatesResult,
-    ) -> None:
-        names = list(Error.members)
-        result.requests += int(compared.sum())
-        codes = (self._kind_of[:, None] * len(names) + expected % len(names)) * 2 + changes
-        for code, count in zip(*np.unique(codes[compared], return_counts=True), strict=True):
-            kind, error = divmod(int(code) // 2, len(names))
-            result.outcomes[self.kinds[kind], names[error], bool(code % 2)] += int(count)
-        left = (~compared).sum(axis=1)
-        by_kind: dict[str, int] = defaultdict(int)
-        for number in np.flatnonzero(left):
-            by_kind[self.requests[number].kind] += int(left[number])
-        result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
         """Raises InternalError if a graph step and the expectation of its request lead to different observations.
@@ -456,19 +502,13 @@ class KafkaComparison:
                 f"{int(block[rows[wrong[0]]])}"
             )
 
-    # --- one difference ---------------------------------------------------------------------------------
-
-    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
-        """The first ``most`` kinds of differences to report in full: requests first, with the shortest paths."""
-        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
-        return [self._example(difference, bridge) for difference in first[:most]]
-
-    def _example(self, difference: KafkaDifference, bridge: Bridge) -> Example:
+    def example(self, difference: KafkaDifference, bridge: Bridge) -> Example:
+        """A difference to report in full, with the outcomes of the model and of Kafka."""
         operations = [self.requests[n].operation for n in difference.path]
         request = None if difference.request is None else self.requests[difference.request]
         operation = {"name": "failover"} if request is None else request.operation
         if difference.kinds == (NO_ANSWER,):
-            nothing = [bridge.errors[THROWS]] * len(self.expectation.observations.fields)
+            nothing = [bridge.errors[THROWS]] * len(self.layout.fields)
             answer: Plain = {
                 "error": bridge.errors[THROWS],
                 "answer": 0,
@@ -481,20 +521,20 @@ class KafkaComparison:
             answer = bridge.ask({"explain": {"scenario": self.setup, "path": operations, "op": operation}})
         content: Plain = {
             "path": operations,
-            "sentences": self._sentences(difference),
+            "sentences": self.sentences(difference),
             "request": operation if request else None,
             "kind": request.kind if request else "the state",
             "differs": list(difference.kinds),
         }
-        fields = [f.name for f in self.expectation.observations.fields]
+        fields = [f.name for f in self.layout.fields]
         seen = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
         lines = list(heading(content["kind"], content["differs"], content["sentences"]))
         if request is None:
             now = self.expectation.now(self.graph.states[[difference.state]])[0]
-            outcomes = [ExpectedOutcome("NONE", self.expectation.observations.unpack(now))]
+            outcomes = [ExpectedOutcome("NONE", self.layout.unpack(now))]
         else:
             state = self.graph.scalars(difference.state)
-            outcomes = [_evaluated(one, state) for one in trace(self.model, request)]
+            outcomes = [evaluated(one, state) for one in trace(self.model, request)]
         expected = outcomes[0].after
         failing = answer["error"] == bridge.errors[THROWS]
         model: Plain = {
@@ -539,20 +579,11 @@ class KafkaComparison:
         interpreter = interpreter_of(self.model)
         return [g for n in numbers[:1] for g in interpreter.refusals(state, self.model.instances[n])]
 
-    def _sentences(self, difference: KafkaDifference) -> list[str]:
-        by_request = {int(r): n for n, r in reversed(list(enumerate(self.request_of)))}
-        instances = self.model.instances
-        return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
 
-
-def _evaluated(one: Traced, state: tuple[int, ...]) -> ExpectedOutcome:
+def evaluated(one: Traced, state: Sequence[int]) -> ExpectedOutcome:
+    """The outcome of a traced request in a state."""
     error, answer, *values = values_of([one.error, one.says, *(node for _, node in one.after)], state)
     after: dict[str, int | None] = {
         name: int(value) for (name, _), value in zip(one.after, values, strict=True)
     }
     return ExpectedOutcome(list(Error.members)[error], after, answer)
-
-
-def _joined(parts: list[tuple[Numbers, Numbers, Numbers]]) -> tuple[Numbers, Numbers, Numbers]:
-    before, errors, after = zip(*parts, strict=True)
-    return np.concatenate(before), np.concatenate(errors, axis=1), np.concatenate(after, axis=1)

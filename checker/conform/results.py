@@ -17,6 +17,8 @@ from highwater.checker.base.text import paragraph
 Plain = dict[str, Any]
 KAFKA_THROWS, NO_ANSWER = "Kafka throws", "no answer"
 """In place of the parts that differ, if Kafka throws outside its answer or does not end an operation."""
+KEPT = 24
+"""The most differences of a kind that a result keeps."""
 Key = tuple[str, tuple[str, ...]]
 """A kind of difference: the kind of request or the action, and the parts that differ."""
 
@@ -29,6 +31,8 @@ class ConformResult(ABC):
     """The part of Kafka, for the headline."""
     unit: ClassVar[str]
     """Each item that is compared: ``request`` or ``step``."""
+    whole: ClassVar[str]
+    """What a complete comparison covers, each: ``state`` or ``step``."""
     states: int = 0
     transitions: int = 0
     not_compared: Counter[str] = field(default_factory=Counter)

@@ -22,6 +22,7 @@ from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.cluster_state import ExpectedObservations, Seen, or_else
 from highwater.checker.conform.results import (
     KAFKA_THROWS,
+    KEPT,
     NO_ANSWER,
     ConformResult,
     Example,
@@ -132,6 +133,8 @@ class StepDifference:
     """The observation of the cluster after the step."""
     said: str = ""
     """The exception that Kafka throws, or where it is if it does not answer."""
+    before: int = 0
+    """The number of the model's state before the step."""
 
 
 @dataclass
@@ -142,12 +145,14 @@ class WalkResult(ConformResult):
     """
 
     compared_with = "the brokers of Kafka"
-    unit = "step"
+    unit = whole = "step"
     of_the_scenario: int = 0
     """The number of transitions of the graph."""
     steps: int = 0
     """Steps of all paths together, without a difference."""
     paths: int = 0
+    more: dict[Key, list[StepDifference]] = field(default_factory=dict)
+    """For each kind of difference after a step, up to KEPT of them."""
     taken: Counter[str] = field(default_factory=Counter)
     """The distinct steps that some path took, by action."""
 
@@ -517,9 +522,14 @@ class WalkComparison:
                         return
                     result.differences[name, fields] += 1
                     steps = tuple(self._instances[s] for s in path[: number + 1])
-                    old = result.examples.get((name, fields))
+                    old, new = (
+                        result.examples.get((name, fields)),
+                        StepDifference(steps, state, outcome, seen, before=at),
+                    )
                     if old is None or len(old.path) > len(steps):
-                        result.examples[name, fields] = StepDifference(steps, state, outcome, seen)
+                        result.examples[name, fields] = new
+                    if len(more := result.more.setdefault((name, fields), [])) < KEPT:
+                        more.append(new)
                 return
             at = state
             result.steps += 1

@@ -1,0 +1,410 @@
+"""Which rules of the model does a Kafka follow? Found from the differences between its answers and the model's.
+
+The search keeps *cases*: answers of Kafka that some set of rules did not explain. It switches the fewest rules that
+explain more cases and lose none, and compares under the switched rules again, which gives new cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.text import paragraph
+from highwater.checker.conform.answers import KafkaAnswers
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.cluster_state import ExpectedObservations
+from highwater.checker.conform.comparison import (
+    KafkaComparison,
+    KafkaDifference,
+    StatesResult,
+    answer_parts,
+    evaluated,
+)
+from highwater.checker.conform.expectation import Traced, observed, trace
+from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
+from highwater.checker.conform.requests import requests_of
+from highwater.checker.conform.results import KAFKA_THROWS, ConformResult, Key, Plain, by_fields
+from highwater.checker.conform.walks import StepDifference, WalkComparison, WalkResult, differing
+from highwater.checker.engines.state_graph import Explored
+from highwater.checker.scenarios.request import Request
+from highwater.model.language import Model, State
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import values_of
+from highwater.model.language.interpreter import TracedStep, interpreter_of
+from highwater.model.language.model import Instance
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.tracing import tracing
+from highwater.model.replication.controller import Controller
+
+_OF_A_KIND = 8
+"""The most cases of a kind of difference."""
+_TOGETHER = 2
+"""The most rules that are switched at once."""
+_ALIKE = 3
+"""The most switches that are tried in place of others which explain as much."""
+_ROUNDS = 6
+"""The most comparisons of a scenario."""
+
+Switches = frozenset[str]
+"""Rules that are switched against those of a scenario."""
+Compare = Callable[[Request, KafkaComparison | WalkComparison], ConformResult]
+"""Runs a comparison, with progress."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An answer of Kafka that some rules do not explain.
+
+    ``state`` has the model's state before it, by leaf. ``asked`` is the operation of a request, or the key of a step.
+    ``answer``, ``before`` and ``after`` are the bridge's answer and observations.
+    """
+
+    evidence: Evidence
+    key: Key
+    state: Mapping[str, int]
+    asked: Any
+    answer: int
+    before: Sequence[int]
+    after: Sequence[int]
+
+
+class Evidence(ABC):
+    """A scenario, its comparisons with Kafka under several rules, and its cases."""
+
+    def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
+        self.request, self.bridge, self.explore = request, bridge, explore
+        self.protocol: type[Protocol] = request.scenario.protocol
+        self.cases: list[Case] = []
+        self._models: dict[Switches, Model | None] = {}
+
+    def model(self, switches: Switches) -> Model | None:
+        """The model with these rules switched; None if it does not exist."""
+        known = switches & frozenset(self.protocol.rules)
+        if known not in self._models:
+            rules = {name: not self.request.rules[name] for name in known}
+            try:
+                self._models[known] = self.request.with_rules(rules).model()
+            except (InputError, LanguageError):
+                self._models[known] = None
+        return self._models[known]
+
+    def otherwise(self, switches: Switches) -> tuple[str, dict[str, bool]]:
+        """The nearest profile with these rules switched, and the rules that are otherwise there."""
+        on = {name for name, is_on in self.request.rules.items() if is_on != (name in switches)}
+        profiles = self.protocol.profiles
+        name = min(profiles, key=lambda n: len(profiles[n].rules ^ on))
+        return name, {rule: rule in on for rule in sorted(profiles[name].rules ^ on)}
+
+    @abstractmethod
+    def compare(self, model: Model, run: Compare) -> tuple[ConformResult, KafkaComparison | WalkComparison]:
+        """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka cannot be asked."""
+
+    @abstractmethod
+    def reaction(self, model: Model, case: Case) -> Any:
+        """What the model does in a case, as expressions of the state."""
+
+    @abstractmethod
+    def explains(self, model: Model, case: Case) -> bool:
+        """True if the model answers as Kafka does."""
+
+    def explained(self, switches: Switches, case: Case) -> bool:
+        """True if the case is explained with these rules switched."""
+        model = self.model(switches)
+        return model is not None and self.explains(model, case)
+
+    def matters(self, switches: Switches, rule: str, case: Case) -> bool:
+        """True if a rule has a part in the answer of a case."""
+        one, other = self.model(switches), self.model(switches ^ {rule})
+        if one is None or other is None:
+            return False
+        return bool(self.reaction(one, case) != self.reaction(other, case))
+
+    def _scalars(self, model: Model, case: Case, seen: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The state of a case in a model; None if it has none. What the case's model lacks, Kafka may have shown."""
+        found = []
+        for leaf, start in zip(model.leaves, model.initial[0], strict=True):
+            value = case.state.get(leaf.path, seen.get(leaf.path, start))
+            if not leaf.low <= value <= leaf.high and leaf.bound is None:
+                return None
+            found.append(int(value))
+        return tuple(found)
+
+    def _add(self, key: Key, cases: Iterator[Case]) -> None:
+        known = sum(case.key == key for case in self.cases)
+        self.cases += itertools.islice(cases, max(0, _OF_A_KIND - known))
+
+
+class StatesEvidence(Evidence):
+    """A scenario of the controller. Kafka is asked once for each path."""
+
+    def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
+        super().__init__(request, bridge, explore)
+        self.answers: KafkaAnswers | None = None
+        self._traced: dict[tuple[Model, str], list[Traced]] = {}
+
+    def compare(self, model: Model, run: Compare) -> tuple[ConformResult, KafkaComparison]:
+        """Compare in every state."""
+        comparison = KafkaComparison(model, self.explore)
+        mine = KafkaAnswers(self.bridge, comparison.setup, comparison.requests, keeps=True)
+        if self.answers is None or self.answers.scenario != mine.scenario:
+            self.answers = mine
+        comparison.answers = answers = self.answers
+        result = run(self.request, comparison)
+        assert isinstance(result, StatesResult)
+        for key, found in result.more.items():
+            if key[1] != (KAFKA_THROWS,):
+                self._add(key, (self._case(comparison, answers, key, one) for one in found))
+        return result, comparison
+
+    def _case(
+        self, comparison: KafkaComparison, answers: KafkaAnswers, key: Key, one: KafkaDifference
+    ) -> Case:
+        assert one.request is not None
+        state = comparison.graph.scalars(one.state)
+        leaves = {leaf.path: value for leaf, value in zip(comparison.model.leaves, state, strict=True)}
+        asked = _operation(comparison.requests[one.request])
+        return Case(self, key, leaves, asked, *answers.one(one.path, one.request))
+
+    def reaction(self, model: Model, case: Case) -> list[Traced]:
+        """The outcomes of the request, one for each order of its events; none if the model has no such request."""
+        key = model, case.asked
+        if key not in self._traced:
+            found = [r for r in requests_of(model.protocol) if _operation(r) == case.asked]
+            self._traced[key] = trace(model, found[0]) if found else []
+        return self._traced[key]
+
+    def explains(self, model: Model, case: Case) -> bool:
+        """True if an order of the request's events leads to Kafka's answer and observation."""
+        with tracing(model.protocol.on):
+            assert isinstance(model.protocol, Controller)
+            now = observed(model.protocol, State(model.protocol.state, list(model.inputs)))
+        state = self._scalars(model, case, dict(zip((name for name, _ in now), case.before, strict=True)))
+        if state is None or [int(v) for v in values_of([n for _, n in now], state)] != case.before:
+            return False
+        error, said = answer_parts(case.answer)
+        for one in self.reaction(model, case):
+            outcome = evaluated(one, state)
+            same = self.bridge.errors.get(outcome.error) == error and (outcome.answer or 0) == said
+            if same and list(outcome.after.values()) == case.after:
+                return bool(values_of([one.described], state)[0])
+        return False
+
+
+def _operation(request: KafkaRequest) -> str:
+    return json.dumps(request.operation)
+
+
+class WalksEvidence(Evidence):
+    """A scenario of whole clusters. Kafka walks again for each comparison."""
+
+    def compare(self, model: Model, run: Compare) -> tuple[ConformResult, WalkComparison]:
+        """Compare along walks."""
+        comparison = WalkComparison(model, self.explore)
+        result = run(self.request, comparison)
+        assert isinstance(result, WalkResult)
+        for key, found in result.more.items():
+            self._add(key, (self._case(comparison, key, one) for one in found))
+        return result, comparison
+
+    def _case(self, comparison: WalkComparison, key: Key, one: StepDifference) -> Case:
+        model, state = comparison.model, comparison.graph.scalars(one.before)
+        leaves = {leaf.path: value for leaf, value in zip(model.leaves, state, strict=True)}
+        return Case(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
+
+    def reaction(self, model: Model, case: Case) -> Any:
+        """The guards and writes of the step; None if the model has no such step."""
+        found = self._instance(model, case)
+        return found and ([g.node for g in found.guards], {n: w.node for n, w in found.writes.items()})
+
+    @staticmethod
+    def _instance(model: Model, case: Case) -> Instance | None:
+        return next((one for one in model.instances if _step(one) == case.asked), None)
+
+    def explains(self, model: Model, case: Case) -> bool:
+        """True if the model's step leads to Kafka's observation, or the model has no step where Kafka has none."""
+        state, instance = self._scalars(model, case, {}), self._instance(model, case)
+        if state is None:
+            return False
+        if instance is None or interpreter_of(model).refusals(state, instance):
+            return case.answer != 0
+        after = TracedStep(instance).after(state)
+        return not case.answer and not differing(ExpectedObservations(model)(after), tuple(case.after))
+
+
+def _step(instance: Instance) -> Any:
+    return instance_key(instance.action.name, dict(instance.parameters))
+
+
+@dataclass
+class Inferred:
+    """The rules that a Kafka follows, and what they do not explain.
+
+    ``switched`` has the rules that are switched against the scenarios' own; ``explains`` has for each of them the kinds
+    of differences that come back without it. ``results`` are the comparisons under the switched rules.
+    """
+
+    switched: Switches
+    explains: Mapping[str, Sequence[Key]]
+    first: Counter[Key]
+    """The numbers of differences under the scenarios' own rules."""
+    results: list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]
+    comparisons: int
+    or_else: Mapping[Switches, Sequence[Switches]]
+    """For switches, others in place of which the scenarios show no difference either."""
+
+    @property
+    def differences(self) -> int:
+        """The number of differences that no rule explains."""
+        return sum(result.differences.total() for _, result, _ in self.results)
+
+    def follows(self) -> Iterator[tuple[type[Protocol], str, dict[str, bool]]]:
+        """For each protocol the nearest profile, and the rules that Kafka has otherwise."""
+        for protocol, evidence in {e.protocol: e for e, _, _ in self.results}.items():
+            yield protocol, *evidence.otherwise(self.switched)
+
+    def lines(self, version: str) -> Iterator[str]:
+        """The profiles, the switched rules with what they explain, and what no rule explains."""
+        for protocol, profile, others in self.follows():
+            but = "".join(f", with {rule} {'on' if on else 'off'}" for rule, on in others.items())
+            yield paragraph(f"Kafka {version} follows {profile}{but} ({protocol.name})")
+        for rule in sorted(self.switched):
+            stated = next(e.protocol.rules[rule] for e, _, _ in self.results if rule in e.protocol.rules)
+            yield paragraph(f"  {self._switch(rule)} [{stated.source}]: {stated.sentence}")
+            for same in (s for switched, others in self.or_else.items() if rule in switched for s in others):
+                yield paragraph(f"    or as well: {', '.join(map(self._switch, sorted(same)))}")
+            for kind, fields in self.explains[rule]:
+                yield paragraph(f"    explains {kind}: {', '.join(fields)}: {self.first[kind, fields]:,}")
+
+    def _switch(self, rule: str) -> str:
+        own = next(e.request.rules[rule] for e, _, _ in self.results if rule in e.protocol.rules)
+        return f"{rule} {'off' if own else 'on'}"
+
+    def to_json(self) -> Plain:
+        """The profiles, the switched rules, and what each explains, as plain data."""
+        return {
+            "follows": [
+                {"protocol": protocol.name, "profile": profile, "otherwise": others}
+                for protocol, profile, others in self.follows()
+            ],
+            "switched": {
+                self._switch(rule): by_fields("of", [(key, self.first[key]) for key in self.explains[rule]])
+                for rule in sorted(self.switched)
+            },
+            "comparisons": self.comparisons,
+        }
+
+
+def infer(all_evidence: Sequence[Evidence], run: Compare) -> Inferred:
+    """Find the fewest rules to switch so that Kafka answers as the model. Raises InputError as ``compare`` does."""
+    return _Search(all_evidence, run).result()
+
+
+class _Search:
+    def __init__(self, all_evidence: Sequence[Evidence], run: Compare) -> None:
+        self.all, self.run = all_evidence, run
+        self.rules = list(dict.fromkeys(name for e in all_evidence for name in e.protocol.rules))
+        self.refused: set[Switches] = set()
+        self.equal: dict[Switches, list[Switches]] = {}
+        """For switches that were chosen, others that explain as many cases."""
+        self._known: dict[tuple[Switches, int], bool] = {}
+        self.comparisons = 0
+
+    def result(self) -> Inferred:
+        """Compare, switch rules, and compare again, until no case is left that other rules explain."""
+        found, results = Switches(), self._compared(Switches())
+        first = Counter[Key]()
+        for _, result, _ in results:
+            first.update(result.differences)
+        for _ in range(_ROUNDS - 1):
+            if any(result.stopped_by for _, result, _ in results):
+                break
+            switched = self._needed(self._switched(found))
+            if switched == found:
+                break
+            try:
+                results, found = self._compared(switched), switched
+            except InputError:
+                self.refused.add(switched)
+        explains = {
+            rule: list(dict.fromkeys(c.key for c in self._cases() if self._lost(c, found, found - {rule})))
+            for rule in sorted(found)
+        }
+        or_else = {}
+        if found and not any(result.differences or result.stopped_by for _, result, _ in results):
+            for switched, others in self.equal.items():
+                if switched <= found:
+                    same = [other for other in others[:_ALIKE] if self._holds(found ^ switched ^ other)]
+                    or_else[switched] = same
+        return Inferred(found, explains, first, results, self.comparisons, or_else)
+
+    def _holds(self, switches: Switches) -> bool:
+        try:
+            return not any(result.differences for _, result, _ in self._compared(switches))
+        except InputError:
+            return False
+
+    def _compared(
+        self, switches: Switches
+    ) -> list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]:
+        self.comparisons += 1
+        found = []
+        for evidence in self.all:
+            model = evidence.model(switches)
+            if model is None:
+                raise InputError("conform: these rules do not fit together")
+            found.append((evidence, *evidence.compare(model, self.run)))
+        return found
+
+    def _cases(self) -> Iterator[Case]:
+        return (case for evidence in self.all for case in evidence.cases)
+
+    def _explained(self, switches: Switches, case: Case) -> bool:
+        key = switches, id(case)
+        if key not in self._known:
+            self._known[key] = case.evidence.explained(switches, case)
+        return self._known[key]
+
+    def _lost(self, case: Case, before: Switches, after: Switches) -> bool:
+        return self._explained(before, case) and not self._explained(after, case)
+
+    def _switched(self, found: Switches) -> Switches:
+        """Switch rules for one kind of difference after another."""
+        for key in dict.fromkeys(case.key for case in self._cases()):
+            while better := self._better(found, [c for c in self._cases() if c.key == key]):
+                found = better
+        return found
+
+    def _better(self, found: Switches, cases: Sequence[Case]) -> Switches | None:
+        """The fewest further switches that explain the most of these cases and lose none of all."""
+        failing = [case for case in cases if not self._explained(found, case)]
+        if not failing:
+            return None
+        held = [case for case in self._cases() if self._explained(found, case)]
+        matter = self.rules
+        for size in range(1, _TOGETHER + 1):
+            gains = dict[Switches, int]()
+            for some in itertools.combinations(matter, size):
+                trial = found ^ frozenset(some)
+                gain = trial not in self.refused and sum(self._explained(trial, c) for c in failing)
+                if gain and all(self._explained(trial, case) for case in held):
+                    gains[trial] = gain
+            best = [trial for trial, gain in gains.items() if gain == max(gains.values())]
+            if best:
+                best.sort(key=lambda t: min(len(e.otherwise(t)[1]) for e in self.all))
+                self.equal[best[0] ^ found] = [trial ^ found for trial in best[1:]]
+                return best[0]
+            matter = [rule for rule in matter if failing[0].evidence.matters(found, rule, failing[0])]
+        return None
+
+    def _needed(self, found: Switches) -> Switches:
+        """The switches without those that explain nothing."""
+        for rule in sorted(found):
+            if not any(self._lost(case, found, found - {rule}) for case in self._cases()):
+                found -= {rule}
+        return found
