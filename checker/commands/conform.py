@@ -26,7 +26,7 @@ from highwater.checker.commands.options import (
     workers_option,
 )
 from highwater.checker.conform.bridge import Bridge, Jars
-from highwater.checker.conform.comparison import KafkaComparison
+from highwater.checker.conform.comparison import KafkaComparison, StatesComparison
 from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesEvidence, WalksEvidence, infer
@@ -161,22 +161,22 @@ def conform(
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning
         scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
-    with Bridge(_jars(kafka, before, quiet)) as bridge, _beside(test, bridge):
+    with Bridge(jars_of(kafka, before, quiet)) as bridge, beside(test, bridge):
         if place is not None and file is not None:
             same, lines = repeated(place, file, bridge)
             for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:
                 output.say(line)
-            output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
+            output.write({"same": same, "kafka": kafka_of(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
         if new := list(new_fields(bridge.fields)):
             output.note(
                 paragraph(f"fields of Kafka {bridge.version} that are new and not compared: {', '.join(new)}")
             )
-        run = _Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
+        run = Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
         statuses, results = [], []
         if infers:
             status, content = run.infer(requests)
-            output.write({"kafka": _kafka(bridge), **content, "versions": versions("conform")})
+            output.write({"kafka": kafka_of(bridge), **content, "versions": versions("conform")})
             return status
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -184,11 +184,11 @@ def conform(
             results.append(found)
             if status == Status.INTERRUPTED:
                 break
-        output.write({"kafka": _kafka(bridge), "scenarios": results, "versions": versions("conform")})
+        output.write({"kafka": kafka_of(bridge), "scenarios": results, "versions": versions("conform")})
     return worst(statuses)
 
 
-def _jars(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
+def jars_of(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
     """The jars of a Kafka, with a line of progress while Maven fetches them."""
     live = LiveLine(quiet=quiet)
     try:
@@ -198,18 +198,19 @@ def _jars(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
 
 
 @contextmanager
-def _beside(test: JunitFile | None, bridge: Bridge) -> Iterator[None]:
+def beside(test: JunitFile | None, bridge: Bridge) -> Iterator[None]:
     """At the end, write the bridge beside the Java test."""
     yield
     if test is not None:
         test.write_bridge(bridge.classes)
 
 
-def _kafka(bridge: Bridge) -> dict[str, str]:
+def kafka_of(bridge: Bridge) -> dict[str, str]:
+    """The version and the commit of a Kafka, for JSON."""
     return {"version": bridge.version, "commit": bridge.commit}
 
 
-class _Run:
+class Run:
     """The comparisons of one ``highwater conform`` command, all through one bridge to Kafka's code."""
 
     def __init__(
@@ -251,7 +252,7 @@ class _Run:
             self._interrupt()
         return graph
 
-    def compare(self, request: Request, comparison: KafkaComparison | WalkComparison) -> ConformResult:
+    def compare(self, request: Request, comparison: StatesComparison | WalkComparison) -> ConformResult:
         """Run a comparison, with progress, until it ends or is stopped."""
         live = LiveLine(quiet=self.output.quiet)
 

@@ -17,11 +17,13 @@ from highwater.checker.commands.options import (
     limit_seconds_option,
     quiet_option,
 )
+from highwater.checker.conform.results import Sample
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.names import unknown
 
 if TYPE_CHECKING:
@@ -30,8 +32,14 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Find states where two sets of rules behave differently.")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="[B]", required=False)
+@click.argument("names", metavar="[A [B]]", nargs=-1)
+@click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    metavar="VERSION|DIR",
+    help="Compare two Kafkas instead: give this option twice. Then A, B… are scenarios to compare in.",
+)
 @click.option(
     "--in", "within", metavar="SCENARIO", help="Scenario whose parameters both use.  [default: see above]"
 )
@@ -49,14 +57,23 @@ if TYPE_CHECKING:
     "--action", "actions", metavar="NAME", multiple=True, help="Compare only this action; may repeat."
 )
 @click.option("--any-state", is_flag=True, help="Also compare from states that violate invariants.")
+@click.option(
+    "--sample", type=click.IntRange(1), metavar="N", help="With --kafka: N states, or N random walks."
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="With --kafka: write the first difference as a Java test.",
+)
 @allow_code_option
 @limit_seconds_option
 @json_option
 @html_option("the states that tell them apart")
 @quiet_option("the verdicts")
 def diff(
-    a: str,
-    b: str | None,
+    names: tuple[str, ...],
+    kafkas: tuple[str, ...],
     within: str | None,
     settings: tuple[str, ...],
     profile: str | None,
@@ -64,6 +81,8 @@ def diff(
     each_rule: bool,
     actions: tuple[str, ...],
     any_state: bool,
+    sample: int | None,
+    junit: str | None,
     limit_seconds: float | None,
     json_file: str | None,
     html: str | None,
@@ -76,16 +95,38 @@ def diff(
     profile that checks every invariant. If an action differs, a state near the initial one is shown, with both
     outcomes. A field that exists only under A or only under B is not compared.
 
+    With --kafka twice, both Kafkas get the same requests in the same states; see docs/changes.md.
+
     Exit status: 0 equal, 1 different, 2 bad request, 3 inconclusive (stopped at a limit), 130 interrupted.
     """
-    first, second = _requests(a, b, within, settings, profile, rules)
+    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
+    if kafkas:
+        from highwater.checker.commands.kafka_diff import compare_releases, request_of
+
+        if within or each_rule or actions or any_state:
+            raise InputError("--in, --each-rule, --action and --any-state compare rules, not Kafkas")
+        overrides = Overrides.parse(settings, rules, profile)
+        return compare_releases(
+            [request_of(name, overrides) for name in names],
+            kafkas,
+            Sample(sample),
+            SearchOptions(workers=1 if sample else 0, limit_seconds=limit_seconds, all_states=True),
+            overrides,
+            output,
+            page,
+            junit,
+        )
+    if sample or junit:
+        raise InputError("--sample and --junit need --kafka")
+    if not 1 <= len(names) <= 2:
+        raise InputError("name A, and B if it is another profile or scenario")
+    first, second = _requests(names[0], names[1] if names[1:] else None, within, settings, profile, rules)
     known = [action.name for action in first.scenario.protocol.actions()]
     for name in actions:
         if name not in known:
             raise InputError(
                 "--action: " + unknown(f"action of {first.scenario.definition.name}", name, known)
             )
-    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     runs: list[ShownRun] = []
     pairs = [("", second)]
     if each_rule:

@@ -11,7 +11,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,8 +85,6 @@ class StatesResult(ConformResult):
 
     compared_with = "Kafka"
     unit, whole = "request", "state"
-    more: dict[Key, list[KafkaDifference]] = field(default_factory=dict)
-    """For each kind of difference in answers, up to KEPT of them."""
     cut: int = 0
     """Transitions of the model that cross a bound of the scenario."""
     requests: int = 0
@@ -98,6 +96,11 @@ class StatesResult(ConformResult):
     Their result fits neither order of the events. The keys are the request's kind and the fields that differ from the
     result of the first order.
     """
+
+    @property
+    def size(self) -> int:
+        """The number of compared requests."""
+        return self.requests
 
     @property
     def compared(self) -> str:
@@ -192,6 +195,9 @@ class StatesComparison(ABC):
         kinds = [request.kind for request in self.requests]
         self.kinds = list(dict.fromkeys(kinds))
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
+        self._states_differ: set[int] = set()
+        self._differing: set[int] = set()
+        """Requests that are answered differently, as the state times the number of requests, and the request."""
 
     @abstractmethod
     def expected(
@@ -331,28 +337,34 @@ class StatesComparison(ABC):
         result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
         states_differ = (before != now).any(axis=1)
         throws = errors == self._throws
-        for place in np.flatnonzero(states_differ):
-            bits = self.layout.differing(before[[place]], now[[place]])[0] << 2
-            kinds = self._names(_THROWN if throws[:, place].all() else int(bits))
-            self._note(result, ("the state", kinds), block, paths, int(place), None)
         compared = described & ~states_differ & self._sendable[:, None]
         self._count(expected, (then != now).any(axis=2), compared, result)
         rows = np.argwhere((compared & ((expected != errors) | (after != then).any(axis=2))).T)
-        if not len(rows):
-            return
         row, number = rows[:, 0], rows[:, 1]
+        self._differing.update((block[row] * len(self.requests) + number).tolist())
         bits = self.layout.differing(after[number, row], then[number, row]) << 2
         theirs, ours = errors[number, row], expected[number, row]
         bits |= (_error(theirs) != _error(ours)) * 1
         bits |= ((theirs - _error(theirs)) != (ours - _error(ours))) * 2
         bits = np.where(throws[number, row], _THROWN, bits)
-        for key, places in self._grouped(number, bits):
+        for key, places in self._grouped(number, bits) if len(rows) else ():
             result.differences[key] += len(places) - 1
             self._note(result, key, block, paths, int(row[places[0]]), int(number[places[0]]))
             more = result.more.setdefault(key, [])
             for n in places[:: -(-len(places) // KEPT)][: KEPT - len(more)]:
                 found = int(block[row[n]]), tuple(paths[row[n]]), int(number[n])
                 more.append(KafkaDifference(*found, key[1]))
+        for place in np.flatnonzero(states_differ):
+            bits = self.layout.differing(before[[place]], now[[place]])[0] << 2
+            kinds = self._names(_THROWN if throws[:, place].all() else int(bits))
+            self._states_differ.add(int(block[place]))
+            self._note(result, ("the state", kinds), block, paths, int(place), None)
+
+    def _is_behind(self, state: int) -> bool:
+        """True if a state differs because the step to it, or the state before, was seen to differ."""
+        before, instance = int(self.graph.parents[state]), int(self.graph.parent_instances[state])
+        step = before * len(self.requests) + int(self.request_of[instance])
+        return before in self._states_differ or step in self._differing
 
     def _grouped(self, numbers: NDArray[Any], bits: Numbers) -> Iterator[tuple[Key, NDArray[np.int64]]]:
         """Group requests by kind and differing fields. Yields each group's key, and its places in ``numbers``.
@@ -405,16 +417,45 @@ class StatesComparison(ABC):
             by_kind[self.requests[number].kind] += int(left[number])
         result.not_compared.update(by_kind)
 
-    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
-        """The first ``most`` kinds of differences to report in full: requests first, with the shortest paths."""
-        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
+    def shown(
+        self, result: ConformResult, bridge: Bridge, most: int, keys: Collection[Key] = ()
+    ) -> list[Example]:
+        """The first ``most`` kinds of differences to report in full: requests first, with the shortest paths.
+
+        ``keys``: report only these kinds.
+        """
+        found = [d for key, d in result.examples.items() if not keys or key in keys]
+        first = sorted(found, key=lambda d: (d.request is None, len(d.path)))
         return [self.example(difference, bridge) for difference in first[:most]]
+
+    def explained(self, bridge: Bridge, path: list[Plain], operation: Plain) -> Plain:
+        """A Kafka's answer in full: error, answer, observations before and after, records; what it throws, if it does.
+
+        An operation that Kafka does not end counts as one that throws.
+        """
+        try:
+            return bridge.ask({"explain": {"scenario": self.setup, "path": path, "op": operation}})
+        except NoAnswerError as wrong:
+            nothing = [bridge.errors[THROWS]] * len(self.layout.fields)
+            return {
+                "error": bridge.errors[THROWS],
+                "answer": 0,
+                "before": nothing,
+                "after": nothing,
+                "records": [],
+                "exception": NO_ANSWER,
+                "message": str(wrong),
+            }
+
+    def instances_of(self, difference: KafkaDifference) -> list[int]:
+        """The numbers of the action instances on the path to a difference."""
+        by_request = {int(r): n for n, r in reversed(list(enumerate(self.request_of)))}
+        return [by_request[n] for n in difference.path]
 
     def sentences(self, difference: KafkaDifference) -> list[str]:
         """The steps of the path, in words."""
-        by_request = {int(r): n for n, r in reversed(list(enumerate(self.request_of)))}
-        instances = self.model.instances
-        return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
+        taken = [self.model.instances[n] for n in self.instances_of(difference)]
+        return [instance.sentence or str(instance) for instance in taken]
 
 
 class KafkaComparison(StatesComparison):
@@ -507,18 +548,7 @@ class KafkaComparison(StatesComparison):
         operations = [self.requests[n].operation for n in difference.path]
         request = None if difference.request is None else self.requests[difference.request]
         operation = {"name": "failover"} if request is None else request.operation
-        if difference.kinds == (NO_ANSWER,):
-            nothing = [bridge.errors[THROWS]] * len(self.layout.fields)
-            answer: Plain = {
-                "error": bridge.errors[THROWS],
-                "answer": 0,
-                "before": nothing,
-                "after": nothing,
-                "records": [],
-            }
-            answer |= {"exception": NO_ANSWER, "message": difference.said}
-        else:
-            answer = bridge.ask({"explain": {"scenario": self.setup, "path": operations, "op": operation}})
+        answer = self.explained(bridge, operations, operation)
         content: Plain = {
             "path": operations,
             "sentences": self.sentences(difference),

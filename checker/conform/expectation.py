@@ -5,7 +5,7 @@ A state is compared as an *observation*: the fields of a controller that the bri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,14 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
     return found
 
 
+def observed_now(model: Model) -> list[tuple[str, Node]]:
+    """The observed fields of a model's state, as (name, node)."""
+    protocol = model.protocol
+    assert isinstance(protocol, Controller)
+    with tracing(protocol.on):
+        return observed(protocol, State(protocol.state, list(model.inputs)))
+
+
 @dataclass(frozen=True)
 class Traced:
     """A request traced on symbolic values, as expressions of the state before the request.
@@ -154,17 +162,16 @@ class ObservedField:
 
 
 class Observations:
-    """The layout of observations. It has room for the result of any request."""
+    """The layout of observations, from each field's name and lowest and highest value."""
 
-    def __init__(self, all_fields: Sequence[Sequence[tuple[str, Node]]]) -> None:
+    def __init__(self, fields: Iterable[tuple[str, int, int]]) -> None:
         self.fields: list[ObservedField] = []
         word, used = 0, 0
-        for same in zip(*all_fields, strict=True):
-            low, high = min(node.low for _, node in same), max(node.high for _, node in same)
+        for name, low, high in fields:
             bits = (high - low + 1).bit_length()
             if used + bits > _WORD:
                 word, used = word + 1, 0
-            self.fields.append(ObservedField(same[0][0], word, used, bits, low, high))
+            self.fields.append(ObservedField(name, word, used, bits, low, high))
             used += bits
         self.words = word + 1
 
@@ -225,11 +232,11 @@ class ExpectedAnswers:
         """The numbers of requests with two events."""
         traced = [first for first, *_ in orders]
         traced += [orders[n][number] for number in (1, 2) for n in self.two_events]
-        protocol = model.protocol
-        assert isinstance(protocol, Controller)
-        with tracing(protocol.on):
-            now = observed(protocol, State(protocol.state, list(model.inputs)))
-        self.observations = Observations([now, *(t.after for t in traced)])
+        now = observed_now(model)
+        self.observations = Observations(
+            (same[0][0], min(node.low for _, node in same), max(node.high for _, node in same))
+            for same in zip(now, *(t.after for t in traced), strict=True)
+        )
         columns: dict[Node, int] = {}
 
         def column(node: Node) -> int:

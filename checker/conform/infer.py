@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from highwater.checker.base.problems import InputError
@@ -22,25 +23,24 @@ from highwater.checker.conform.cluster_state import ExpectedObservations
 from highwater.checker.conform.comparison import (
     KafkaComparison,
     KafkaDifference,
+    StatesComparison,
     StatesResult,
     answer_parts,
     evaluated,
 )
-from highwater.checker.conform.expectation import Traced, observed, trace
+from highwater.checker.conform.expectation import Traced, observed_now, trace
 from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
 from highwater.checker.conform.requests import requests_of
 from highwater.checker.conform.results import KAFKA_THROWS, ConformResult, Key, Plain, by_fields
 from highwater.checker.conform.walks import StepDifference, WalkComparison, WalkResult, differing
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.request import Request
-from highwater.model.language import Model, State
+from highwater.model.language import Model
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import TracedStep, interpreter_of
 from highwater.model.language.model import Instance
 from highwater.model.language.protocol import Protocol
-from highwater.model.language.tracing import tracing
-from highwater.model.replication.controller import Controller
 
 _OF_A_KIND = 8
 """The most cases of a kind of difference."""
@@ -57,7 +57,7 @@ Compare = Callable[[Request, KafkaComparison | WalkComparison], ConformResult]
 """Runs a comparison, with progress."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """An answer of Kafka that some rules do not explain.
 
@@ -81,18 +81,18 @@ class Evidence(ABC):
         self.request, self.bridge, self.explore = request, bridge, explore
         self.protocol: type[Protocol] = request.scenario.protocol
         self.cases: list[Case] = []
-        self._models: dict[Switches, Model | None] = {}
+        self._models: dict[tuple[Switches, type[Model]], Model | None] = {}
 
-    def model(self, switches: Switches) -> Model | None:
+    def model(self, switches: Switches, kind: type[Model] = Model) -> Model | None:
         """The model with these rules switched; None if it does not exist."""
         known = switches & frozenset(self.protocol.rules)
-        if known not in self._models:
+        if (known, kind) not in self._models:
             rules = {name: not self.request.rules[name] for name in known}
             try:
-                self._models[known] = self.request.with_rules(rules).model()
+                self._models[known, kind] = self.request.with_rules(rules).model(kind)
             except (InputError, LanguageError):
-                self._models[known] = None
-        return self._models[known]
+                self._models[known, kind] = None
+        return self._models[known, kind]
 
     def otherwise(self, switches: Switches) -> tuple[str, dict[str, bool]]:
         """The nearest profile with these rules switched, and the rules that are otherwise there."""
@@ -140,6 +140,12 @@ class Evidence(ABC):
         self.cases += itertools.islice(cases, max(0, _OF_A_KIND - known))
 
 
+class _Untraced(Model):
+    """A model without actions: only its states count."""
+
+    instances = cached_property(lambda self: list[Instance]())
+
+
 class StatesEvidence(Evidence):
     """A scenario of the controller. Kafka is asked once for each path."""
 
@@ -147,6 +153,11 @@ class StatesEvidence(Evidence):
         super().__init__(request, bridge, explore)
         self.answers: KafkaAnswers | None = None
         self._traced: dict[tuple[Model, str], list[Traced]] = {}
+        self._requests: dict[Model, dict[str, KafkaRequest]] = {}
+
+    def model(self, switches: Switches, kind: type[Model] = _Untraced) -> Model | None:
+        """The model with these rules switched, by default without its actions; None if it does not exist."""
+        return super().model(switches, kind)
 
     def compare(self, model: Model, run: Compare) -> tuple[ConformResult, KafkaComparison]:
         """Compare in every state."""
@@ -159,12 +170,13 @@ class StatesEvidence(Evidence):
         assert isinstance(result, StatesResult)
         for key, found in result.more.items():
             if key[1] != (KAFKA_THROWS,):
-                self._add(key, (self._case(comparison, answers, key, one) for one in found))
+                self._add(key, (self.case(comparison, answers, key, one) for one in found))
         return result, comparison
 
-    def _case(
-        self, comparison: KafkaComparison, answers: KafkaAnswers, key: Key, one: KafkaDifference
+    def case(
+        self, comparison: StatesComparison, answers: KafkaAnswers, key: Key, one: KafkaDifference
     ) -> Case:
+        """A case from a difference and a Kafka's answers."""
         assert one.request is not None
         state = comparison.graph.scalars(one.state)
         leaves = {leaf.path: value for leaf, value in zip(comparison.model.leaves, state, strict=True)}
@@ -175,15 +187,15 @@ class StatesEvidence(Evidence):
         """The outcomes of the request, one for each order of its events; none if the model has no such request."""
         key = model, case.asked
         if key not in self._traced:
-            found = [r for r in requests_of(model.protocol) if _operation(r) == case.asked]
-            self._traced[key] = trace(model, found[0]) if found else []
+            if model not in self._requests:
+                self._requests[model] = {_operation(r): r for r in requests_of(model.protocol)}
+            found = self._requests[model].get(case.asked)
+            self._traced[key] = trace(model, found) if found else []
         return self._traced[key]
 
     def explains(self, model: Model, case: Case) -> bool:
         """True if an order of the request's events leads to Kafka's answer and observation."""
-        with tracing(model.protocol.on):
-            assert isinstance(model.protocol, Controller)
-            now = observed(model.protocol, State(model.protocol.state, list(model.inputs)))
+        now = observed_now(model)
         state = self._scalars(model, case, dict(zip((name for name, _ in now), case.before, strict=True)))
         if state is None or [int(v) for v in values_of([n for _, n in now], state)] != case.before:
             return False
@@ -209,10 +221,11 @@ class WalksEvidence(Evidence):
         result = run(self.request, comparison)
         assert isinstance(result, WalkResult)
         for key, found in result.more.items():
-            self._add(key, (self._case(comparison, key, one) for one in found))
+            self._add(key, (self.case(comparison, key, one) for one in found))
         return result, comparison
 
-    def _case(self, comparison: WalkComparison, key: Key, one: StepDifference) -> Case:
+    def case(self, comparison: WalkComparison, key: Key, one: StepDifference) -> Case:
+        """A case from a step after which a Kafka differs."""
         model, state = comparison.model, comparison.graph.scalars(one.before)
         leaves = {leaf.path: value for leaf, value in zip(model.leaves, state, strict=True)}
         return Case(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
@@ -305,15 +318,60 @@ def infer(all_evidence: Sequence[Evidence], run: Compare) -> Inferred:
     return _Search(all_evidence, run).result()
 
 
-class _Search:
-    def __init__(self, all_evidence: Sequence[Evidence], run: Compare) -> None:
-        self.all, self.run = all_evidence, run
+class Explaining:
+    """Finds the fewest switched rules that explain cases."""
+
+    def __init__(self, all_evidence: Sequence[Evidence]) -> None:
+        self.all = all_evidence
         self.rules = list(dict.fromkeys(name for e in all_evidence for name in e.protocol.rules))
         self.refused: set[Switches] = set()
         self.equal: dict[Switches, list[Switches]] = {}
         """For switches that were chosen, others that explain as many cases."""
-        self._known: dict[tuple[Switches, int], bool] = {}
-        self.comparisons = 0
+        self._known: dict[tuple[Switches, Case], bool] = {}
+
+    def explained(self, switches: Switches, case: Case) -> bool:
+        """True if a case is explained with these rules switched."""
+        key = switches, case
+        if key not in self._known:
+            self._known[key] = case.evidence.explained(switches, case)
+        return self._known[key]
+
+    def explaining(self, found: Switches, cases: Sequence[Case]) -> Switches | None:
+        """``found`` and the fewest further switches that explain all these cases; None if none do."""
+        while not all(self.explained(found, case) for case in cases):
+            better = self.better(found, cases, cases)
+            if better is None:
+                return None
+            found = better
+        return found
+
+    def better(self, found: Switches, cases: Sequence[Case], all_cases: Sequence[Case]) -> Switches | None:
+        """The fewest further switches that explain the most of these cases and lose none of ``all_cases``."""
+        failing = [case for case in cases if not self.explained(found, case)]
+        if not failing:
+            return None
+        held = [case for case in all_cases if self.explained(found, case)]
+        matter = self.rules
+        for size in range(1, _TOGETHER + 1):
+            gains = dict[Switches, int]()
+            for some in itertools.combinations(matter, size):
+                trial = found ^ frozenset(some)
+                gain = trial not in self.refused and sum(self.explained(trial, c) for c in failing)
+                if gain and all(self.explained(trial, case) for case in held):
+                    gains[trial] = gain
+            best = [trial for trial, gain in gains.items() if gain == max(gains.values())]
+            if best:
+                best.sort(key=lambda t: min(len(e.otherwise(t)[1]) for e in self.all))
+                self.equal[best[0] ^ found] = [trial ^ found for trial in best[1:]]
+                return best[0]
+            matter = [rule for rule in matter if failing[0].evidence.matters(found, rule, failing[0])]
+        return None
+
+
+class _Search(Explaining):
+    def __init__(self, all_evidence: Sequence[Evidence], run: Compare) -> None:
+        super().__init__(all_evidence)
+        self.run, self.comparisons = run, 0
 
     def result(self) -> Inferred:
         """Compare, switch rules, and compare again, until no case is left that other rules explain."""
@@ -355,7 +413,7 @@ class _Search:
         self.comparisons += 1
         found = []
         for evidence in self.all:
-            model = evidence.model(switches)
+            model = evidence.model(switches, Model)
             if model is None:
                 raise InputError("conform: these rules do not fit together")
             found.append((evidence, *evidence.compare(model, self.run)))
@@ -364,43 +422,17 @@ class _Search:
     def _cases(self) -> Iterator[Case]:
         return (case for evidence in self.all for case in evidence.cases)
 
-    def _explained(self, switches: Switches, case: Case) -> bool:
-        key = switches, id(case)
-        if key not in self._known:
-            self._known[key] = case.evidence.explained(switches, case)
-        return self._known[key]
-
     def _lost(self, case: Case, before: Switches, after: Switches) -> bool:
-        return self._explained(before, case) and not self._explained(after, case)
+        return self.explained(before, case) and not self.explained(after, case)
 
     def _switched(self, found: Switches) -> Switches:
         """Switch rules for one kind of difference after another."""
         for key in dict.fromkeys(case.key for case in self._cases()):
-            while better := self._better(found, [c for c in self._cases() if c.key == key]):
+            while better := self.better(
+                found, [c for c in self._cases() if c.key == key], list(self._cases())
+            ):
                 found = better
         return found
-
-    def _better(self, found: Switches, cases: Sequence[Case]) -> Switches | None:
-        """The fewest further switches that explain the most of these cases and lose none of all."""
-        failing = [case for case in cases if not self._explained(found, case)]
-        if not failing:
-            return None
-        held = [case for case in self._cases() if self._explained(found, case)]
-        matter = self.rules
-        for size in range(1, _TOGETHER + 1):
-            gains = dict[Switches, int]()
-            for some in itertools.combinations(matter, size):
-                trial = found ^ frozenset(some)
-                gain = trial not in self.refused and sum(self._explained(trial, c) for c in failing)
-                if gain and all(self._explained(trial, case) for case in held):
-                    gains[trial] = gain
-            best = [trial for trial, gain in gains.items() if gain == max(gains.values())]
-            if best:
-                best.sort(key=lambda t: min(len(e.otherwise(t)[1]) for e in self.all))
-                self.equal[best[0] ^ found] = [trial ^ found for trial in best[1:]]
-                return best[0]
-            matter = [rule for rule in matter if failing[0].evidence.matters(found, rule, failing[0])]
-        return None
 
     def _needed(self, found: Switches) -> Switches:
         """The switches without those that explain nothing."""

@@ -100,7 +100,7 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
     shown = differing or {n: v for n, v in rows.items() if n == "error" or n.split("[")[0] in file.fields}
     lines = [
         *_steps(file),
-        *side_by_side(shown, kafka, "expected"),
+        *side_by_side(shown, kafka, ("expected", "Kafka")),
         *lines_of_answer(answer),
     ]
     return not differing, lines

@@ -17,6 +17,7 @@ from highwater.checker.base.text import paragraph
 Plain = dict[str, Any]
 KAFKA_THROWS, NO_ANSWER = "Kafka throws", "no answer"
 """In place of the parts that differ, if Kafka throws outside its answer or does not end an operation."""
+SIDES = ("the model", "Kafka")
 KEPT = 24
 """The most differences of a kind that a result keeps."""
 Key = tuple[str, tuple[str, ...]]
@@ -40,10 +41,17 @@ class ConformResult(ABC):
     differences: Counter[Key] = field(default_factory=Counter)
     examples: dict[Key, Any] = field(default_factory=dict)
     """The first difference found for each key of ``differences``."""
+    more: dict[Key, list[Any]] = field(default_factory=dict)
+    """For each kind of difference in answers or after steps, up to KEPT of them."""
     sampled: bool = False
     """True if only a sample was compared."""
     stopped_by: str | None = None
     seconds: float = 0.0
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of units that were compared."""
 
     @property
     @abstractmethod
@@ -63,13 +71,14 @@ class ConformResult(ABC):
         """True if everything that can be compared was compared."""
         return not self.sampled and self.stopped_by is None
 
-    def summary(self, name: str, version: str) -> Iterator[str]:
+    def summary(self, name: str, *versions: str) -> Iterator[str]:
         """The paragraphs of a summary: a headline, then ``lines``, then the kinds of differences."""
         count = self.differences.total()
         verdict = f"{count:,} DIFFERENCES" if count else "no difference"
-        yield paragraph(
-            f"{name}: {verdict} from {self.compared_with} {version} in {self.states:,} states, {self.compared}"
+        kafkas = (
+            f"{'from' if len(versions) == 1 else 'between'} {self.compared_with} {' and '.join(versions)}"
         )
+        yield paragraph(f"{name}: {verdict} {kafkas} in {self.states:,} states, {self.compared}")
         yield from self.lines()
         for (kind, fields), number in self.differences.most_common():
             yield paragraph(f"  differs: {kind}: {', '.join(fields)}: {number:,}")
@@ -111,20 +120,25 @@ class Sample:
     other_paths: bool = False
 
 
-def heading(kind: str, differs: Sequence[str], sentences: Sequence[str]) -> Iterator[str]:
+def heading(
+    kind: str, differs: Sequence[str], sentences: Sequence[str], sides: Sequence[str] = SIDES
+) -> Iterator[str]:
     """The first lines about a difference: its kind, and the steps that lead to it."""
     yield ""
-    yield paragraph(f"{kind}: the model and Kafka differ in {', '.join(differs)}")
+    yield paragraph(f"{kind}: {' and '.join(sides)} differ in {', '.join(differs)}")
     for number, sentence in enumerate(sentences, 1):
         yield paragraph(f"  {number}. {sentence}")
 
 
-def side_by_side(model: Mapping[str, Any], kafka: Mapping[str, Any], title: str = "model") -> Iterator[str]:
-    """Lines with the values of the model and of Kafka in two columns."""
-    longest = max(map(len, model), default=0)
-    yield f"    {'':{longest}}  {title:>22}  {'Kafka':>22}"
-    for name, value in model.items():
-        yield f"    {name:{longest}}  {value!s:>22}  {kafka[name]!s:>22}"
+def side_by_side(
+    one: Mapping[str, Any], other: Mapping[str, Any], titles: Sequence[str] = ("model", "Kafka")
+) -> Iterator[str]:
+    """Lines with the values of two sides, by default the model's and Kafka's, in two columns."""
+    longest = max(map(len, one), default=0)
+    first, second = titles
+    yield f"    {'':{longest}}  {first:>22}  {second:>22}"
+    for name, value in one.items():
+        yield f"    {name:{longest}}  {value!s:>22}  {other[name]!s:>22}"
 
 
 def lines_of_answer(answer: Plain) -> Iterator[str]:

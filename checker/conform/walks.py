@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -44,7 +44,7 @@ _RANDOM = 20
 """The most random steps after the path to a random state."""
 _NEAR = 400
 """The most states that are searched for the next untaken step."""
-_NOTHING, _REFUSED, _REPEATED, _THROWS, _REFUSAL = -1, -2, -3, -500, -1000
+NOTHING, REFUSED, REPEATED, THROWS, REFUSAL = -1, -2, -3, -500, -1000
 """Answers of the bridge.
 
 Kafka has no such step now; does the opposite, such as accepting a refused fetch; repeats a proposal that was answered;
@@ -128,7 +128,7 @@ class StepDifference:
     state: int
     """The number of the model's state after the step."""
     outcome: int
-    """The bridge's answer: 0, an error code of Kafka, ``_NOTHING`` or ``_REFUSED``."""
+    """The bridge's answer: 0, an error code of Kafka, ``NOTHING`` or ``REFUSED``."""
     seen: tuple[int, ...]
     """The observation of the cluster after the step."""
     said: str = ""
@@ -151,10 +151,13 @@ class WalkResult(ConformResult):
     steps: int = 0
     """Steps of all paths together, without a difference."""
     paths: int = 0
-    more: dict[Key, list[StepDifference]] = field(default_factory=dict)
-    """For each kind of difference after a step, up to KEPT of them."""
     taken: Counter[str] = field(default_factory=Counter)
     """The distinct steps that some path took, by action."""
+
+    @property
+    def size(self) -> int:
+        """The number of steps without a difference."""
+        return self.steps
 
     @property
     def compared(self) -> str:
@@ -241,7 +244,7 @@ class WalkComparison:
         """
         step, plain = self.model.instances[instance], self.plain(state)
         name, parameters = step.action.name, step.parameters
-        if name == "retry_alter_partition" and outcome == _NOTHING:
+        if name == "retry_alter_partition" and outcome == NOTHING:
             return "Kafka does not repeat a proposal that was answered; it waits for metadata"
         if name in ("send_fetch", "take_fetch_answer"):
             follower = plain["brokers"][parameters["f"]]
@@ -259,7 +262,7 @@ class WalkComparison:
             answer = plain["alter_responses"][parameters["leader"]]
             if answer is not None and answer["outcome"] == "REVERT":
                 return "after a refused proposal Kafka's HWM waits for the next append, fetch of records, or ISR change"
-        if name == "refuse_fetch" and outcome == _REFUSED:
+        if name == "refuse_fetch" and outcome == REFUSED:
             leader = plain["brokers"][plain["fetch_requests"][parameters["f"]]["leader"]]
             if parameters["f"] not in leader["view"]["active"]:
                 return "Kafka's leader takes a former incarnation's fetch while the sender is fenced"
@@ -465,7 +468,7 @@ class WalkComparison:
         old = result.examples.get((name, (what,)))
         if old is None or len(old.path) > len(steps):
             state = self._targets[path[-1]] if path else 0
-            result.examples[name, (what,)] = StepDifference(steps, state, _THROWS, (), said)
+            result.examples[name, (what,)] = StepDifference(steps, state, THROWS, (), said)
 
     def _compare(
         self,
@@ -506,14 +509,14 @@ class WalkComparison:
             state, instance = self._targets[step], self._instances[step]
             name = self.model.instances[instance].action.name
             fields: tuple[str, ...] = self._differing(state, seen)
-            if name == "refuse_fetch" and outcome in (0, *range(_REFUSAL - 999, _REFUSAL)):
+            if name == "refuse_fetch" and outcome in (0, *range(REFUSAL - 999, REFUSAL)):
                 wanted = self.refusal(at, instance)
-                if (_REFUSAL - self._errors[wanted] if wanted else 0) != outcome:
-                    fields = (f"error ({_REFUSAL - outcome if outcome else 0}, the model {wanted})",)
-            elif outcome == _REPEATED:
+                if (REFUSAL - self._errors[wanted] if wanted else 0) != outcome:
+                    fields = (f"error ({REFUSAL - outcome if outcome else 0}, the model {wanted})",)
+            elif outcome == REPEATED:
                 fields = ("the leader repeats its proposal",)
             elif outcome:
-                fields = ("is not taken" if outcome == _NOTHING else f"is refused ({outcome})",)
+                fields = ("is not taken" if outcome == NOTHING else f"is refused ({outcome})",)
             if fields:
                 if step not in blocked:
                     blocked.add(step)
@@ -546,10 +549,20 @@ class WalkComparison:
             self._equal[state] = seen
         return fields
 
-    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
-        """The first ``most`` kinds of differences to report in full, with the shortest paths."""
-        first = sorted(result.examples.items(), key=lambda e: len(e[1].path))
+    def shown(
+        self, result: ConformResult, bridge: Bridge, most: int, keys: Collection[Key] = ()
+    ) -> list[Example]:
+        """The first ``most`` kinds of differences to report in full, with the shortest paths.
+
+        ``keys``: report only these kinds.
+        """
+        found = [item for item in result.examples.items() if not keys or item[0] in keys]
+        first = sorted(found, key=lambda e: len(e[1].path))
         return [self._example(key, difference) for key, difference in first[:most]]
+
+    def instances_of(self, difference: StepDifference) -> Sequence[int]:
+        """The numbers of the action instances on the path to a difference, without the step that differs."""
+        return difference.path[:-1]
 
     def _example(self, key: Key, found: StepDifference) -> Example:
         instances = self.model.instances
