@@ -35,6 +35,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
+from highwater.traces.reports.text import count
 
 _OF_KAFKA = "kafka_4_2"
 """The profile of the model that chooses states and walks."""
@@ -84,8 +85,8 @@ class _Change:
                 f"{number}. {rule} is now {'on' if on else 'off'} [{stated.source}]: {stated.sentence}"
             )
         yield from (f"  {line}" if line else line for line in self.example.lines)
-        for (kind, fields), count in self.kinds.most_common():
-            yield paragraph(f"    {count:,} of {kind}: {', '.join(fields)}")
+        for (kind, fields), number in self.kinds.most_common():
+            yield paragraph(f"    {number:,} of {kind}: {', '.join(fields)}")
 
     def to_json(self) -> Plain:
         """The change as plain data."""
@@ -110,7 +111,7 @@ class KafkaDiff:
 
     @property
     def changes(self) -> list[_Change]:
-        """What changed, in the order of the report: the fewest rules that explain the kinds which rules explain."""
+        """The changes in the order of the report. The fewest rules explain what rules explain."""
         left, found = list(self._found), list[_Change]()
         while left:
             votes = Counter(rules for candidates, _ in left for rules in candidates)
@@ -178,7 +179,8 @@ class KafkaDiff:
             else "no difference"
         )
         yield paragraph(
-            f"Kafka {self.first.version} and Kafka {self.second.version}: {verdict} in {len(self.results)} scenarios: "
+            f"Kafka {self.first.version} and Kafka {self.second.version}: {verdict} in "
+            f"{count(len(self.results), 'scenario')}: "
             f"{amount}"
         )
         for number, change in enumerate(changes, 1):

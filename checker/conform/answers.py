@@ -30,7 +30,7 @@ class _Line:
 
 
 class KafkaAnswers:
-    """What a Kafka answers. ``keeps``: answers are kept by path, so that no path is taken twice.
+    """The answers of a Kafka. ``keeps``: they are kept by path, so that no path is taken twice.
 
     Answers to several lists of requests are several objects, which can share a bridge.
     """

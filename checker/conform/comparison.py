@@ -175,7 +175,7 @@ class StatesComparison(ABC):
     layout: Observations
     """The layout of the packed observations."""
     answers: KafkaAnswers | None = None
-    """Kafka's answers, some kept from an earlier comparison; None: they are asked for."""
+    """Kafka's answers, some kept from an earlier comparison; None: none are kept."""
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
         self.model, protocol = model, model.protocol
@@ -207,10 +207,10 @@ class StatesComparison(ABC):
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """What the other side observes and answers in a block of states, to which ``paths`` lead.
+        """The observations and answers of the other side in a block of states, to which ``paths`` lead.
 
         ``answers`` are Kafka's. Returns the observation of each state; for each request and state the answer in Kafka's
-        codes, and True if it is to be compared; and the observation after each request.
+        codes, and True if it can be compared; and the observation after each request.
         """
 
     @abstractmethod

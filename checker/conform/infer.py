@@ -30,6 +30,7 @@ from highwater.checker.conform.comparison import (
 )
 from highwater.checker.conform.expectation import Traced, observed_now, trace
 from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
+from highwater.checker.conform.request_file import ExpectedOutcome
 from highwater.checker.conform.requests import requests_of
 from highwater.checker.conform.results import KAFKA_THROWS, ConformResult, Key, Plain, by_fields
 from highwater.checker.conform.walks import StepDifference, WalkComparison, WalkResult, differing
@@ -37,15 +38,13 @@ from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.request import Request
 from highwater.model.language import Model
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import values_of
+from highwater.model.language.graph import Node, values_of
 from highwater.model.language.interpreter import TracedStep, interpreter_of
 from highwater.model.language.model import Instance
 from highwater.model.language.protocol import Protocol
 
 _OF_A_KIND = 8
 """The most cases of a kind of difference."""
-_TOGETHER = 2
-"""The most rules that are switched at once."""
 _ALIKE = 3
 """The most switches that are tried in place of others which explain as much."""
 _ROUNDS = 6
@@ -106,8 +105,8 @@ class Evidence(ABC):
         """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka cannot be asked."""
 
     @abstractmethod
-    def reaction(self, model: Model, case: Case) -> Any:
-        """What the model does in a case, as expressions of the state."""
+    def outcomes(self, model: Model, case: Case) -> Any:
+        """The model's answers in a case, as plain values; None if it has none."""
 
     @abstractmethod
     def explains(self, model: Model, case: Case) -> bool:
@@ -118,15 +117,13 @@ class Evidence(ABC):
         model = self.model(switches)
         return model is not None and self.explains(model, case)
 
-    def matters(self, switches: Switches, rule: str, case: Case) -> bool:
-        """True if a rule has a part in the answer of a case."""
-        one, other = self.model(switches), self.model(switches ^ {rule})
-        if one is None or other is None:
-            return False
-        return bool(self.reaction(one, case) != self.reaction(other, case))
+    def outcome(self, switches: Switches, case: Case) -> Any:
+        """The model's answers in a case with these rules switched; None if it has none."""
+        model = self.model(switches)
+        return None if model is None else self.outcomes(model, case)
 
     def _scalars(self, model: Model, case: Case, seen: Mapping[str, int]) -> tuple[int, ...] | None:
-        """The state of a case in a model; None if it has none. What the case's model lacks, Kafka may have shown."""
+        """The state of a case in a model; None if it has none. ``seen`` gives what its own model lacks."""
         found = []
         for leaf, start in zip(model.leaves, model.initial[0], strict=True):
             value = case.state.get(leaf.path, seen.get(leaf.path, start))
@@ -147,13 +144,14 @@ class _Untraced(Model):
 
 
 class StatesEvidence(Evidence):
-    """A scenario of the controller. Kafka is asked once for each path."""
+    """A scenario of the controller. Kafka takes each path once."""
 
     def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
         super().__init__(request, bridge, explore)
         self.answers: KafkaAnswers | None = None
         self._traced: dict[tuple[Model, str], list[Traced]] = {}
         self._requests: dict[Model, dict[str, KafkaRequest]] = {}
+        self._now: dict[Model, list[tuple[str, Node]]] = {}
 
     def model(self, switches: Switches, kind: type[Model] = _Untraced) -> Model | None:
         """The model with these rules switched, by default without its actions; None if it does not exist."""
@@ -183,8 +181,8 @@ class StatesEvidence(Evidence):
         asked = _operation(comparison.requests[one.request])
         return Case(self, key, leaves, asked, *answers.one(one.path, one.request))
 
-    def reaction(self, model: Model, case: Case) -> list[Traced]:
-        """The outcomes of the request, one for each order of its events; none if the model has no such request."""
+    def _trace(self, model: Model, case: Case) -> list[Traced]:
+        """The traced request, once for each order of its events."""
         key = model, case.asked
         if key not in self._traced:
             if model not in self._requests:
@@ -193,19 +191,26 @@ class StatesEvidence(Evidence):
             self._traced[key] = trace(model, found) if found else []
         return self._traced[key]
 
-    def explains(self, model: Model, case: Case) -> bool:
-        """True if an order of the request's events leads to Kafka's answer and observation."""
-        now = observed_now(model)
+    def outcomes(self, model: Model, case: Case) -> list[ExpectedOutcome] | None:
+        """The outcomes of the request that the model describes, one for each order of its events."""
+        if model not in self._now:
+            self._now[model] = observed_now(model)
+        now = self._now[model]
         state = self._scalars(model, case, dict(zip((name for name, _ in now), case.before, strict=True)))
         if state is None or [int(v) for v in values_of([n for _, n in now], state)] != case.before:
-            return False
+            return None
+        known = (one for one in self._trace(model, case) if values_of([one.described], state)[0])
+        return [evaluated(one, state) for one in known]
+
+    def explains(self, model: Model, case: Case) -> bool:
+        """True if an order of the request's events leads to Kafka's answer and observation."""
         error, said = answer_parts(case.answer)
-        for one in self.reaction(model, case):
-            outcome = evaluated(one, state)
-            same = self.bridge.errors.get(outcome.error) == error and (outcome.answer or 0) == said
-            if same and list(outcome.after.values()) == case.after:
-                return bool(values_of([one.described], state)[0])
-        return False
+        return any(
+            self.bridge.errors.get(outcome.error) == error
+            and (outcome.answer or 0) == said
+            and list(outcome.after.values()) == case.after
+            for outcome in self.outcomes(model, case) or ()
+        )
 
 
 def _operation(request: KafkaRequest) -> str:
@@ -230,28 +235,29 @@ class WalksEvidence(Evidence):
         leaves = {leaf.path: value for leaf, value in zip(model.leaves, state, strict=True)}
         return Case(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
 
-    def reaction(self, model: Model, case: Case) -> Any:
-        """The guards and writes of the step; None if the model has no such step."""
-        found = self._instance(model, case)
-        return found and ([g.node for g in found.guards], {n: w.node for n, w in found.writes.items()})
-
-    @staticmethod
-    def _instance(model: Model, case: Case) -> Instance | None:
-        return next((one for one in model.instances if _step(one) == case.asked), None)
+    def outcomes(self, model: Model, case: Case) -> tuple[int, ...] | str | None:
+        """The state after the step; a text if the model takes no such step."""
+        state = self._scalars(model, case, {})
+        if state is None:
+            return None
+        instance = next((one for one in model.instances if _step(one) == case.asked), None)
+        if instance is None or interpreter_of(model).refusals(state, instance):
+            return "not taken"
+        return TracedStep(instance).after(state)
 
     def explains(self, model: Model, case: Case) -> bool:
         """True if the model's step leads to Kafka's observation, or the model has no step where Kafka has none."""
-        state, instance = self._scalars(model, case, {}), self._instance(model, case)
-        if state is None:
-            return False
-        if instance is None or interpreter_of(model).refusals(state, instance):
-            return case.answer != 0
-        after = TracedStep(instance).after(state)
+        after = self.outcomes(model, case)
+        if not isinstance(after, tuple):
+            return after is not None and case.answer != 0
         return not case.answer and not differing(ExpectedObservations(model)(after), tuple(case.after))
 
 
 def _step(instance: Instance) -> Any:
     return instance_key(instance.action.name, dict(instance.parameters))
+
+
+Results = list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]
 
 
 @dataclass
@@ -266,10 +272,10 @@ class Inferred:
     explains: Mapping[str, Sequence[Key]]
     first: Counter[Key]
     """The numbers of differences under the scenarios' own rules."""
-    results: list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]
+    results: Results
     comparisons: int
     or_else: Mapping[Switches, Sequence[Switches]]
-    """For switches, others in place of which the scenarios show no difference either."""
+    """For switches, others with which the scenarios show no difference either."""
 
     @property
     def differences(self) -> int:
@@ -351,21 +357,36 @@ class Explaining:
         if not failing:
             return None
         held = [case for case in all_cases if self.explained(found, case)]
-        matter = self.rules
-        for size in range(1, _TOGETHER + 1):
+        one = failing[0]
+        for size in (1, 2):
             gains = dict[Switches, int]()
-            for some in itertools.combinations(matter, size):
-                trial = found ^ frozenset(some)
-                gain = trial not in self.refused and sum(self.explained(trial, c) for c in failing)
-                if gain and all(self.explained(trial, case) for case in held):
-                    gains[trial] = gain
+            for some in self._trials(found, one, size):
+                trial = found ^ some
+                if trial in self.refused or not self.explained(trial, one):
+                    continue
+                if all(self.explained(trial, case) for case in held):
+                    gains[trial] = sum(self.explained(trial, c) for c in failing)
             best = [trial for trial, gain in gains.items() if gain == max(gains.values())]
             if best:
                 best.sort(key=lambda t: min(len(e.otherwise(t)[1]) for e in self.all))
                 self.equal[best[0] ^ found] = [trial ^ found for trial in best[1:]]
                 return best[0]
-            matter = [rule for rule in matter if failing[0].evidence.matters(found, rule, failing[0])]
         return None
+
+    def _trials(self, found: Switches, case: Case, size: int) -> Iterator[Switches]:
+        """Each rule alone, or each pair of a rule that changes the model's outcome in a case and another rule."""
+        if size == 1:
+            yield from (frozenset({rule}) for rule in self.rules)
+            return
+        now = case.evidence.outcome(found, case)
+        for rule in self.rules:
+            if case.evidence.outcome(found ^ {rule}, case) not in (now, None):
+                yield from (frozenset({rule, other}) for other in self.rules if other != rule)
+
+
+def _ended(results: Results) -> bool:
+    """True if a comparison ended early, for another reason than the number of states."""
+    return any(result.stopped_by not in (None, "limit_states") for _, result, _ in results)
 
 
 class _Search(Explaining):
@@ -380,7 +401,7 @@ class _Search(Explaining):
         for _, result, _ in results:
             first.update(result.differences)
         for _ in range(_ROUNDS - 1):
-            if any(result.stopped_by for _, result, _ in results):
+            if _ended(results):
                 break
             switched = self._needed(self._switched(found))
             if switched == found:
@@ -394,7 +415,7 @@ class _Search(Explaining):
             for rule in sorted(found)
         }
         or_else = {}
-        if found and not any(result.differences or result.stopped_by for _, result, _ in results):
+        if found and not _ended(results) and not any(result.differences for _, result, _ in results):
             for switched, others in self.equal.items():
                 if switched <= found:
                     same = [other for other in others[:_ALIKE] if self._holds(found ^ switched ^ other)]
@@ -407,9 +428,7 @@ class _Search(Explaining):
         except InputError:
             return False
 
-    def _compared(
-        self, switches: Switches
-    ) -> list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]:
+    def _compared(self, switches: Switches) -> Results:
         self.comparisons += 1
         found = []
         for evidence in self.all:

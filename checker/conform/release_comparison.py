@@ -250,7 +250,7 @@ class ReleaseWalks(WalkComparison):
 
 
 def _outcome(walked: Any) -> str:
-    """What became of a step, in a word."""
+    """The outcome of a step, in a word."""
     if walked is None:
         return "not reached"
     code = walked[0]

@@ -33,7 +33,7 @@ class ConformResult(ABC):
     unit: ClassVar[str]
     """Each item that is compared: ``request`` or ``step``."""
     whole: ClassVar[str]
-    """What a complete comparison covers, each: ``state`` or ``step``."""
+    """A complete comparison covers each of these: ``state`` or ``step``."""
     states: int = 0
     transitions: int = 0
     not_compared: Counter[str] = field(default_factory=Counter)
