@@ -10,6 +10,8 @@ from highwater.model.language.graph import Evaluate, compile_nodes
 from highwater.model.language.model import Model
 from highwater.model.language.tracing import tracing
 from highwater.model.replication.clients import has_min_isr
+from highwater.model.replication.controller.types import Error
+from highwater.model.replication.fetching import refusal
 from highwater.model.replication.protocol import Replication
 
 Plain = dict[str, Any]
@@ -36,6 +38,11 @@ class ExpectedObservations:
         with tracing(protocol.on):
             s = State(protocol.state, list(model.inputs))
             self._derived = [_derived(protocol, s, b) for b in range(protocol.p.brokers)]
+            self._refusals = [compile_nodes(refusal(protocol, s, f).nodes) for f in protocol.broker]
+
+    def refusal(self, f: int, scalars: Sequence[int]) -> str:
+        """The error by which the fetch of broker ``f`` is refused in a state; NONE if the receiver is down."""
+        return Error.decode(self._refusals[f](scalars))
 
     def __call__(self, scalars: Sequence[int]) -> Seen:
         """The fields that the bridge should observe in a state."""

@@ -35,6 +35,7 @@ from highwater.checker.conform.results import (
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.model import Instance, Model
 from highwater.model.replication.cluster import committed_at_start
+from highwater.model.replication.isr import REVERTS, WAITS
 from highwater.model.replication.protocol import Replication
 
 _PATHS_IN_A_LINE = 16
@@ -50,21 +51,6 @@ NOTHING, REFUSED, REPEATED, THROWS, REFUSAL = -1, -2, -3, -500, -1000
 Kafka has no such step now; does the opposite, such as accepting a refused fetch; repeats a proposal that was answered;
 throws; refuses a fetch as it should (minus the error).
 """
-_AFTER_ERROR = {
-    **dict.fromkeys(("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"), "reverts"),
-    **dict.fromkeys(
-        (
-            "FENCED_LEADER_EPOCH",
-            "INVALID_REQUEST",
-            "INVALID_UPDATE_VERSION",
-            "NEW_LEADER_ELECTED",
-            "UNKNOWN_TOPIC_ID",
-            "UNKNOWN_TOPIC_OR_PARTITION",
-        ),
-        "waits",
-    ),
-}
-"""The reaction of a leader to an error of AlterPartition; it repeats the proposal after any other."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
@@ -113,6 +99,7 @@ def setup_of(model: Model) -> Plain:
         "isr": initial["partition"]["isr"],
         "records": committed_at_start(protocol),
         "waitsForCaughtUp": protocol.on("hwm_waits_for_caught_up"),
+        "reverts": REVERTS,
     }
 
 
@@ -401,30 +388,11 @@ class WalkComparison:
     def _after_errors(self, seen: Plain, result: WalkResult) -> None:
         """Compare what a leader does after each error of AlterPartition."""
         for error, done in seen.items():
-            wanted = _AFTER_ERROR.get(error, "repeats")
+            wanted = "reverts" if error in REVERTS else "waits" if error in WAITS else "repeats"
             if done != wanted:
                 key = f"the answer {error} to AlterPartition", (f"the leader {done}, the model {wanted}",)
                 result.differences[key] += 1
                 result.examples[key] = StepDifference((), 0, 0, (), str(done))
-
-    def refusal(self, state: int, instance: int) -> str | None:
-        """The error of a fetch that the model refuses; None if the receiver is down."""
-        plain, f = self.plain(state), self.model.instances[instance].parameters["f"]
-        fetch = plain["fetch_requests"][f]
-        leader = plain["brokers"][fetch["leader"]]
-        view = leader["view"]
-        if leader["status"] not in ("RUNNING", "SHUTTING_DOWN"):
-            return None
-        if fetch["leader"] not in view["replicas"]:
-            return "NOT_LEADER_OR_FOLLOWER"
-        if fetch["leader_epoch"] != view["leader_epoch"]:
-            return (
-                "FENCED_LEADER_EPOCH"
-                if fetch["leader_epoch"] < view["leader_epoch"]
-                else "UNKNOWN_LEADER_EPOCH"
-            )
-        leads = view["leader"] == fetch["leader"]
-        return "UNKNOWN_LEADER_EPOCH" if leads and f not in view["replicas"] else "NOT_LEADER_OR_FOLLOWER"
 
     def _walked(
         self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
@@ -510,8 +478,9 @@ class WalkComparison:
             name = self.model.instances[instance].action.name
             fields: tuple[str, ...] = self._differing(state, seen)
             if name == "refuse_fetch" and outcome in (0, *range(REFUSAL - 999, REFUSAL)):
-                wanted = self.refusal(at, instance)
-                if (REFUSAL - self._errors[wanted] if wanted else 0) != outcome:
+                f = self.model.instances[instance].parameters["f"]
+                wanted = self.expected.refusal(f, self.graph.scalars(at))
+                if (REFUSAL - self._errors[wanted] if wanted != "NONE" else 0) != outcome:
                     fields = (f"error ({REFUSAL - outcome if outcome else 0}, the model {wanted})",)
             elif outcome == REPEATED:
                 fields = ("the leader repeats its proposal",)

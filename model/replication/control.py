@@ -19,7 +19,6 @@ from highwater.model.language import (
     Truth,
     action,
     as_bool,
-    cases,
     one_of,
     require,
     spend,
@@ -36,6 +35,7 @@ from highwater.model.replication.controller.partition_change import (
     merge,
 )
 from highwater.model.replication.controller.types import ControllerContext, ElectionType, Error, Handled
+from highwater.model.replication.isr import outcome
 
 P = ParamSpec("P")
 
@@ -136,21 +136,13 @@ def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
 def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructValue) -> StructValue:
     """B8, 841.3. The AlterPartition response for ``error``; ``partition`` is the partition after the request.
 
-    After INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED the leader reverts to the committed ISR. After any other error
-    the leader waits for metadata. A change that completes a reassignment starts a new leader epoch. The response to
-    such a change has the new epoch, which the sender does not know yet.
+    A change that completes a reassignment starts a new leader epoch. The response to such a change has the new epoch,
+    which the sender does not know yet.
     """
     committed = error == Error.NONE
     return m.alter_response(
         leader_epoch=where(committed, partition.leader_epoch, sent.leader_epoch),
-        outcome=cases(
-            (committed, Outcome.COMMITTED),
-            (
-                (error == Error.INELIGIBLE_REPLICA) | (error == Error.OPERATION_NOT_ATTEMPTED),
-                Outcome.REVERT,
-            ),
-            otherwise=Outcome.KEEP,
-        ),
+        outcome=outcome(error),
         partition_epoch=partition.partition_epoch,
         isr=partition.isr,
     )

@@ -13,6 +13,7 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    cases,
     least,
     require,
     spend,
@@ -21,6 +22,7 @@ from highwater.model.language import (
 )  # fmt: skip
 from highwater.model.replication import logs
 from highwater.model.replication.cluster import Cluster, is_the
+from highwater.model.replication.controller.types import Error
 from highwater.model.replication.high_watermark import advanced_hwm, store_with_hwm
 
 
@@ -174,8 +176,8 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
 
     Precondition: the broker is down, does not lead, has another leader epoch, does not know the sender as a replica, or
     knows a newer incarnation of the sender.
-    Kafka answers NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. In each case the model only
-    drops the request: the follower fetches again after it has replayed more metadata.
+    The model drops the request, whatever the error (``refusal``): the follower fetches again after it has replayed more
+    metadata.
     """
     request = s.fetch_requests[f]
     require("a fetch is under way", request.is_some)
@@ -185,6 +187,21 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
     other_epoch = leader.view.leader_epoch != fetch.leader_epoch
     require("nobody there can use it", ~leads | other_epoch | is_stale(m, f, fetch, leader))
     s.next.fetch_requests[f] = None
+
+
+def refusal(m: Cluster, s: State, f: Number) -> Number:
+    """B2, K2. The error by which a broker refuses the fetch of broker ``f``; NONE if that broker is down."""
+    fetch = s.fetch_requests[f].value
+    leader = s.brokers[fetch.leader]
+    view = leader.view
+    return cases(
+        (~m.is_up(leader), Error.NONE),
+        (~view.replicas.has(fetch.leader), Error.NOT_LEADER_OR_FOLLOWER),
+        (fetch.leader_epoch < view.leader_epoch, Error.FENCED_LEADER_EPOCH),
+        (fetch.leader_epoch > view.leader_epoch, Error.UNKNOWN_LEADER_EPOCH),
+        (view.leader.is_(fetch.leader) & ~view.replicas.has(f), Error.UNKNOWN_LEADER_EPOCH),
+        otherwise=Error.NOT_LEADER_OR_FOLLOWER,
+    )
 
 
 @action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")

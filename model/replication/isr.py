@@ -18,6 +18,7 @@ from highwater.model.language import (
     Truth,
     action,
     all_of,
+    any_of,
     cases,
     require,
     size,
@@ -185,6 +186,27 @@ def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
 
 
 # --- AlterPartition -----------------------------------------------------------------------------------------
+
+REVERTS = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
+"""841.3. The errors of AlterPartition after which a leader reverts to the committed ISR."""
+WAITS = (
+    "FENCED_LEADER_EPOCH",
+    "INVALID_REQUEST",
+    "INVALID_UPDATE_VERSION",
+    "NEW_LEADER_ELECTED",
+    "UNKNOWN_TOPIC_ID",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+)
+"""The errors after which Kafka's leader waits for metadata. After any other it repeats the proposal. Both are KEEP."""
+
+
+def outcome(error: Number) -> Number:
+    """841.3. The reaction of a leader to the answer ``error`` to its AlterPartition, an Outcome."""
+    return cases(
+        (error == "NONE", Outcome.COMMITTED),
+        (any_of(error == name for name in REVERTS), Outcome.REVERT),
+        otherwise=Outcome.KEEP,
+    )
 
 
 def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue) -> StructValue:

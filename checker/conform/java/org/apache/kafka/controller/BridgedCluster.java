@@ -10,8 +10,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Stream;
 import kafka.cluster.Partition;
 import kafka.cluster.PendingPartitionChange;
@@ -66,6 +68,8 @@ final class BridgedCluster implements AutoCloseable {
 
     private final Path home;
     private final boolean waitsForCaughtUp;
+    /** The errors of AlterPartition after which a leader reverts to the committed ISR. */
+    private final Set<String> reverts = new HashSet<>();
     private final Fetch[] fetches;
     private final Fetch[] lateFetches;
     private final Fetched[] answers;
@@ -92,6 +96,7 @@ final class BridgedCluster implements AutoCloseable {
         operations = new BridgeOperations(controller);
         time.ms = 1_000 * BridgedBroker.LAG_MS;  // a follower that never fetched counts as caught up at time 0
         waitsForCaughtUp = setup.path("waitsForCaughtUp").booleanValue();
+        setup.path("reverts").forEach(error -> reverts.add(error.textValue()));
         home = Files.createTempDirectory(memory, "cluster-");
         brokers = new BridgedBroker[count];
         fetches = new Fetch[count];
@@ -682,8 +687,7 @@ final class BridgedCluster implements AutoCloseable {
         seen.add(decided == null ? 0 : 1);
         if (decided != null) {
             int error = decided.topLevel != 0 ? decided.topLevel : decided.data.errorCode();
-            boolean reverts = error == Errors.INELIGIBLE_REPLICA.code() || error == Errors.OPERATION_NOT_ATTEMPTED.code();
-            seen.add(error == 0 ? 0 : reverts ? 1 : 2);
+            seen.add(error == 0 ? 0 : reverts.contains(Errors.forCode((short) error).name()) ? 1 : 2);
             seen.add(error == 0 ? decided.data.leaderEpoch() : -1);
             seen.add(error == 0 ? decided.data.partitionEpoch() : -1);
             seen.add(error == 0 ? mask(decided.data.isr()) : -1);
