@@ -242,6 +242,9 @@ class WalkComparison:
             added = set(plain["partition"]["replicas"]) - set(broker["view"]["replicas"])
             if added and set(fields) <= {"follower.leo", "follower.epoch"}:
                 return "Kafka's leader forgets the fetches of a replica that is removed and added again"
+            fenced = any(plain["registrations"][f]["fenced"] for f in broker["view"]["active"])
+            if fenced and self.setup["waitsForCaughtUp"] and set(fields) <= {"hwm", "acknowledged"}:
+                return "after a caught-up replica is fenced Kafka's HWM waits for one of these events, too"
             leads = parameters["b"] in (broker["view"]["leader"], plain["partition"]["leader"])
             if leads and broker["view"]["min_isr"] > plain["min_insync_replicas"]:
                 return "after a lower min ISR Kafka's HWM waits for the next append, fetch of records, or ISR change"

@@ -205,3 +205,12 @@ def test_random_walks_with_faults_reach_the_states_of_the_model(
         kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", str(often(100, 300))
     )
     assert (status, found["scenarios"][0]["differences"]) == (3, []), output
+
+
+@slow("random walks in which the clock stands still")
+def test_walks_compare_when_a_follower_counts_as_caught_up(kafka: Path, tmp_path: Path) -> None:
+    still = ("--rule", "hwm_waits_for_caught_up=on", "--set", "initial_isr=1", "--set", "min_isr=1")
+    status, found, said = run(
+        kafka, tmp_path, "replication/small-operator", *ON_KAFKA, *still, "--sample", "60"
+    )
+    assert (status, found["scenarios"][0]["differences"]) == (3, []), said
