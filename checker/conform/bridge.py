@@ -239,8 +239,7 @@ class Bridge:
         self.classes = compiled(self.jars, jdk)
         memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
         self._place = tempfile.TemporaryDirectory(prefix="highwater-", dir=memory, ignore_cleanup_errors=True)
-        jar, self._java = Path(self._place.name) / "bridge.jar", jdk.java
-        jar.write_bytes(self.classes)
+        self._java = jdk.java
         try:
             self._start()
         except BaseException:
@@ -250,9 +249,11 @@ class Bridge:
 
     def _start(self) -> None:
         place = Path(self._place.name)
-        jar, folders = place / "bridge.jar", tempfile.mkdtemp(dir=place)
+        place.mkdir(exist_ok=True)  # a process removes it at its end, because highwater may have been killed
+        jar = place / "bridge.jar"
+        jar.write_bytes(self.classes)
         class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
-        command = [self._java, *self.options, "-cp", class_path, _MAIN, folders, str(self.patience)]
+        command = [self._java, *self.options, "-cp", class_path, _MAIN, str(place), str(self.patience)]
         self._process, self.scenario = JsonProcess(command), None
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]

@@ -356,7 +356,11 @@ class WalkComparison:
         )
         bridge.ask(self.describe())
         self._errors = bridge.errors
-        self._after_errors(bridge.ask({"errors": True}), result)
+        try:
+            self._after_errors(bridge.ask({"errors": True}), result)
+        except (NoAnswerError, StoppedError) as wrong:
+            self._ended(wrong, [], result)
+            return result
         blocked = set()
         for state in range(self.graph.expanded):
             for step in self._steps(state):
@@ -390,6 +394,8 @@ class WalkComparison:
 
     def _after_errors(self, seen: Plain, result: WalkResult) -> None:
         """Compare what a leader does after each error of AlterPartition."""
+        if thrown := seen.pop("thrown", None):
+            self._add([], KAFKA_THROWS, thrown, result)
         for error, done in seen.items():
             wanted = "reverts" if error in REVERTS else "waits" if error in WAITS else "repeats"
             if done != wanted:
@@ -414,12 +420,8 @@ class WalkComparison:
         while True:
             try:
                 answer = next(answers, None)
-            except StoppedError as wrong:
-                result.stopped_by = str(wrong)
-                return
-            except NoAnswerError as wrong:
-                self._add(lines[0][wrong.path][: wrong.operation + 1], NO_ANSWER, str(wrong), result)
-                result.stopped_by = "Kafka does not answer"
+            except (NoAnswerError, StoppedError) as wrong:
+                self._ended(wrong, lines[0], result)
                 return
             if answer is None:
                 return
@@ -430,6 +432,15 @@ class WalkComparison:
                     path,
                     [seen[numbers[0]], *zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)],
                 )
+
+    def _ended(self, wrong: NoAnswerError | StoppedError, line: list[list[int]], result: WalkResult) -> None:
+        """End the comparison, without an answer to the paths of ``line``."""
+        if isinstance(wrong, StoppedError):
+            result.stopped_by = str(wrong)
+            return
+        path = line[wrong.path][: wrong.operation + 1] if line else []
+        self._add(path, NO_ANSWER, str(wrong), result)
+        result.stopped_by = "Kafka does not answer"
 
     def _add(self, path: list[int], what: str, said: str, result: WalkResult) -> None:
         """Add a difference at the end of a path, at which Kafka throws or does not answer."""

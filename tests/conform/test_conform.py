@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -260,24 +258,6 @@ def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path) -> None:
     status, found, output = run(kafka, tmp_path, SMALL, "--before", str(classes), "--quiet", *limit)
     assert status == 1, output
     assert {d["request"] for d in found["scenarios"][0]["differences"]} >= {"register", "lose_directory"}
-
-
-@slow("a process of its own, and a scenario of two million requests")
-def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_path: Path) -> None:
-    """After Ctrl-C the exit status is 130, and the result has the states that were compared."""
-    target = tmp_path / "result.json"
-    command = [sys.executable, "-m", "highwater.checker.cli", "conform", OPERATOR, "--kafka", str(kafka)]
-    with subprocess.Popen([*command, "--json", str(target)], stderr=subprocess.PIPE, text=True) as running:
-        assert running.stderr is not None
-        for line in running.stderr:
-            if "requests" in line:
-                running.send_signal(signal.SIGINT)
-                break
-        running.stderr.read()
-    assert running.returncode == 130
-    one = json.loads(target.read_text())["scenarios"][0]
-    assert (one["stopped_by"], one["complete"], one["differences"]) == ("interrupted", False, [])
-    assert 0 < one["states"] < 24_069
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ from highwater.checker.conform import bridge as bridges
 from highwater.checker.conform.bridge import Bridge, Jars, NoAnswerError, StoppedError
 from highwater.checker.conform.fields import new_fields
 from tests.conform.test_bridge import SCENARIO
-from tests.conform.test_conform import SMALL, WITHOUT_INDEX, run
+from tests.conform.test_conform import OPERATOR, SMALL, WITHOUT_INDEX, run
 from tests.conform.test_walks import MESSAGES, ON_KAFKA
 from tests.slow import slow
 
@@ -93,6 +98,71 @@ def test_a_reason_to_stop_ends_a_kafka_that_does_not_answer(
         with pytest.raises(NoAnswerError, match="BrokersToElrs") as wrong:
             bridge.ask(question)
         assert (wrong.value.path, wrong.value.operation) == (0, -1)
+
+
+@slow("compiles a changed class")
+def test_a_kafka_that_does_not_begin_a_cluster_differs(
+    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridges, "_PATIENCE", 1)
+    for text, what in ((HANGS, "no answer"), (THROWS, "Kafka throws")):
+        always = text.replace("after.length > 0", "true").replace("throw new", "if (true) throw new")
+        before = ("--before", str(planted(kafka, tmp_path, always)), "--quiet")
+        status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, "--sample", "20", *before)
+        assert status == 1, said
+        (one,) = found["scenarios"][0]["examples"]
+        assert (one["step"], one["differs"], one["path"]) == ("the initial state", [what], [])
+
+
+def _process(of: int) -> tuple[int, Path]:
+    """The id of the only process that a process has started, and the folder of its files."""
+    (child,) = Path(f"/proc/{of}/task/{of}/children").read_text().split()
+    return int(child), Path(Path(f"/proc/{child}/cmdline").read_text().split("\0")[-3])
+
+
+def _runs(process: int) -> bool:
+    """True if the process has not ended; an ended one may wait for its parent."""
+    with suppress(OSError):
+        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
+    return False
+
+
+@slow("processes of their own, one with a scenario of two million requests")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_signal_ends_conform_and_a_kafka_that_hangs(
+    kafka: Path, tmp_path: Path, number: signal.Signals, hangs: bool
+) -> None:
+    """Kafka's code never ends, or its process is suspended. After Ctrl-C what was compared is reported."""
+    target, here = tmp_path / "result.json", tmp_path / "here"
+    command = [sys.executable, "-m", "highwater.checker.cli", "conform", "--kafka", str(kafka)]
+    command += ["--json", str(target), SMALL if hangs else OPERATOR]
+    if hangs:
+        text = HANGS.replace("{ while", f'{{ new java.io.File("{here}").mkdir(); while')
+        command += ["--before", str(planted(kafka, tmp_path, text))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr
+        if hangs:
+            while not here.exists():
+                assert running.poll() is None
+        else:
+            next(line for line in running.stderr if "requests" in line)
+        java, folder = _process(running.pid)
+        assert folder.exists()
+        if not hangs:
+            os.kill(java, signal.SIGSTOP)
+        running.send_signal(number)
+        if number == signal.SIGKILL:
+            running.wait()
+            os.kill(java, signal.SIGCONT)  # what is suspended cannot end itself
+        running.stderr.read()
+    while _runs(java):
+        time.sleep(0.01)
+    assert not folder.exists()
+    if number == signal.SIGINT:
+        assert running.returncode == 130
+        (one,) = json.loads(target.read_text())["scenarios"]
+        assert (one["stopped_by"], one["differences"], one["states"] > 0) == ("interrupted", [], not hangs)
 
 
 def test_a_process_without_a_reader_ends_and_leaves_no_folder(kafka: Path, tmp_path: Path) -> None:

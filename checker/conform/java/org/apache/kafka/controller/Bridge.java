@@ -113,11 +113,14 @@ public final class Bridge {
         System.exit(0);
     }
 
+    /** Remove a directory, into which the main thread may still write. */
     private static void remove(Path place) {
-        try (Stream<Path> paths = Files.walk(place)) {
-            paths.sorted(java.util.Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
-        } catch (IOException | java.io.UncheckedIOException gone) {
-            System.err.println(gone);
+        for (int tries = 0; tries < 100 && Files.exists(place); tries++) {
+            try (Stream<Path> paths = Files.walk(place)) {
+                paths.sorted(java.util.Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
+            } catch (IOException | java.io.UncheckedIOException gone) {
+                System.err.println(gone);
+            }
         }
     }
 
@@ -211,6 +214,7 @@ public final class Bridge {
             return walkAll(line.get("walk"), line.has("logs"));
         }
         if (line.has("errors")) {
+            Patience.begin(0, -1);
             try (BridgedCluster cluster = new BridgedCluster(scenario, metrics, home)) {
                 return cluster.afterErrors().toString();
             } catch (Throwable thrown) {
