@@ -251,6 +251,8 @@ def test_the_best_eligible_replica_starts_first_and_one_that_is_not_eligible_is_
         True,
     ]
     assert other[-1].startswith("kafka-server-start.sh")
+    (alone,) = advice.start_best_log(Replicas("t-0", (0,), (end(0, 0, -1),)), [0])
+    assert alone.text == "Start broker 0 first, if it is down: its log is the best."
     behind = Replicas("t-0", (0, 1), (end(0, 40, 2), end(1, 90, 1)))
     assert commands(list(advice.start_best_log(behind, [1])))[-1].endswith("# on broker 1")
 
@@ -358,7 +360,7 @@ def test_a_broker_that_is_no_replica_brings_no_partition_back() -> None:
     (risk,) = incidents_of(STRANGERS, final=final(elr=(1, 3), **offline))
     assert risk.severity == "at_risk"
     assert [text.split(":")[0] for text in steps(risk, advice.NOW)[:2]] == [
-        "Do not add broker 3 to the replicas of t-0", "Keep broker 1 stopped"
+        "Do not add broker 3 to the replicas of t-0", "Stop broker 1 (or keep it stopped)"
     ]  # fmt: skip
     known = {"t-0": [end(0, 90, 1), end(1, 40, 0)]}
     (stuck,) = incidents_of(STRANGERS, final=final(elr=(3,), leaderless_since=7000, **offline), logs=known)
@@ -369,6 +371,18 @@ def test_a_broker_that_is_no_replica_brings_no_partition_back() -> None:
     assert (empty.severity, empty.steps[1:]) == ("stuck", stuck.steps[1:])
     (over,) = incidents_of(STRANGERS, final=final(replicas=(0, 1)))
     assert over.severity == "notice"
+
+
+def test_an_isr_member_that_lacks_records_is_neither_started_nor_stopped() -> None:
+    """It runs, for example with a replaced disk. If it leads, it cannot fetch what it lacks."""
+    lacks = finding(
+        "electable_completeness", 5, {"broker": 1, "member_of": "ISR", "leo": 0, "hwm": 9, "offset": 4}
+    )
+    state = {"isr": (0, 1), "failing": ("electable_completeness",), "leaderless_since": None}
+    (follows,) = incidents_of(lacks, final=final(leader=0, **state))
+    assert [step.text.split(":")[0] for step in follows.steps] == ["Start and stop nothing"]
+    (leads,) = incidents_of(lacks, final=final(leader=1, **state))
+    assert steps(leads, advice.NOW)[0].startswith("Stop brokers 0 and 2 and copy their logs")
 
 
 def test_the_last_known_leader_is_not_started_if_it_is_no_replica() -> None:

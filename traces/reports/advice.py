@@ -343,15 +343,19 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
     The first eligible replica that starts becomes the leader. If the end of a log is unknown, the steps collect dumps.
     """
     best, missing = r.best(), r.not_known
-    if eligible:
+    risky = [b for b in eligible if missing or b != best]
+    if risky:
+        it = "it" if len(risky) == 1 else "them"
         yield _now(
-            f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
+            f"Stop {named(risky)} (or keep {it} stopped): the first one that is unfenced is elected, and may lack "
+            "committed records.",
         )
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
         yield _restore(
-            f"Start broker {best} first: its log is the best. Start the others when it leads.",
+            f"Start broker {best} first, if it is down: its log is the best."
+            + " Start the others when it leads." * (len(r.order) > 1),
             (start(best), describe(r)),
         )
     else:
@@ -421,6 +425,14 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Ad
     yield _restore(
         f"Start {named(members)} while the leader runs, so that the missing records are fetched first.",
         tuple(start(b) for b in members),
+    )
+
+
+def isr_members_lack(members: Sequence[int]) -> Iterator[AdviceStep]:
+    """The steps if ISR members that do not lead lack committed records: such members run."""
+    yield _now(
+        f"Start and stop nothing: {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR. A follower "
+        "fetches the missing records while the leader runs.",
     )
 
 

@@ -324,15 +324,16 @@ def strangers(group: Group) -> list[int]:
     return [b for b in after["elr"] if b not in after["replicas"]]
 
 
-def members_that_lack(group: Group) -> list[int]:
-    """The members of ISR or ELR that can be elected although they may lack committed records.
+def members_that_lack(group: Group) -> dict[int, str]:
+    """The members of ISR or ELR that can be elected although they may lack committed records, each with its set.
 
     A former ELR member that is in the ISR at the end of the input has every committed record.
     """
     said, now = _members_that_lack(group), group.final
     if now is None:
-        return list(said)
-    return [b for b, of in said.items() if b in (now.isr if of == "ISR" else set(now.elr) - set(now.isr))]
+        return said
+    left = {"ISR": set(now.isr), "ELR": set(now.elr) - set(now.isr)}
+    return {b: of for b, of in said.items() if b in left[of]}
 
 
 def _members_that_lack(group: Group) -> dict[int, str]:

@@ -352,8 +352,13 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
         yield from advice.start_best_log(group.replicas, group.final.waits_for)
     elif strangers:
         yield from advice.non_replica_in_elr(group.replicas, strangers, leader)
-    elif members:
-        yield from advice.start_elr_members(members, leader)
+    elif leader is not None and leader in members:  # it cannot fetch what it lacks
+        yield from advice.compare(group.replicas, leader, words.joined_since(group))
+    else:
+        if in_elr := [b for b, of in members.items() if of == "ELR"]:
+            yield from advice.start_elr_members(in_elr, leader)
+        if in_isr := [b for b in members if b not in in_elr]:
+            yield from advice.isr_members_lack(in_isr)
 
 
 def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
