@@ -47,6 +47,7 @@ _RELEASE, _BUILD = (
     ("libs/*.jar",),
     ("*/build/libs/*.jar", "*/*/build/libs/*.jar", "core/build/dependant-libs*/*.jar"),
 )
+"""The places of jars. A module's own jar comes before its copy among the dependencies, which may be older."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Jars:
         elif not place.is_dir():
             raise InputError(f"--kafka {kafka}: no such directory; a version has digits and dots, like 4.2.1")
         for patterns in (_RELEASE, _BUILD):
-            jars = sorted({j for p in patterns for j in place.glob(p) if not _LEFT_OUT.fullmatch(j.name)})
+            jars = [j for p in patterns for j in sorted(place.glob(p)) if not _LEFT_OUT.fullmatch(j.name)]
             if any(_has_controller(jar) for jar in jars):
                 first = tuple(Path(b) for b in before)
                 for path in first:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -78,6 +79,34 @@ def test_a_directory_without_a_controller_is_refused(tmp_path: Path) -> None:
     (tmp_path / "libs" / "kafka-metadata-9.jar").write_bytes(b"no jar")
     with pytest.raises(InputError, match="no jar that can be read"):
         Jars.found(tmp_path)
+
+
+MODULES = {
+    "group-coordinator-api": "group-coordinator/group-coordinator-api", "storage-api": "storage/api",
+    "tools-api": "tools/tools-api",
+}  # fmt: skip
+"""The folders of modules that are not named as their jars."""
+
+
+def test_a_built_checkout_is_found_with_its_own_jars_first(kafka: Path, tmp_path: Path) -> None:
+    """The layout after ``./gradlew jar copyDependantLibs``: all modules but the clients also have a copy."""
+    copies = tmp_path / "core" / "build" / "dependant-libs-2.13.17"
+    copies.mkdir(parents=True)
+    for jar in (kafka / "libs").glob("*.jar"):
+        named = re.fullmatch(r"kafka(?:_2\.13|-(.+?))-\d.*\.jar", jar.name)
+        if named:
+            module = named[1] or "core"
+            libs = tmp_path / MODULES.get(module, module) / "build" / "libs"
+            libs.mkdir(parents=True)
+            (libs / jar.name).symlink_to(jar)
+            (libs / f"{jar.stem}-test.jar").touch()
+        if not named or named[1] not in (None, "clients"):
+            (copies / jar.name).symlink_to(jar)
+    found = Jars.found(tmp_path)
+    both = [str(jar.relative_to(tmp_path)) for jar in found.jars if jar.name.startswith("kafka-metadata")]
+    assert [place.split("/")[0] for place in both] == ["metadata", "core"]
+    with Bridge(found) as bridge, Bridge(Jars.found(kafka)) as other:
+        assert (bridge.version, bridge.fields) == (other.version, other.fields)
 
 
 def test_a_kafka_without_what_the_bridge_calls_is_named(kafka: Path, tmp_path: Path) -> None:
