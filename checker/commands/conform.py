@@ -29,7 +29,7 @@ from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import KafkaComparison, StatesComparison
 from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.fields import new_fields
-from highwater.checker.conform.infer import StatesEvidence, WalksEvidence, infer
+from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
@@ -271,7 +271,7 @@ class Run:
         """Find the rules that Kafka follows. Returns the exit status and the command's part of the JSON."""
         found = infer(
             [
-                (WalksEvidence if issubclass(r.scenario.protocol, Replication) else StatesEvidence)(
+                (WalksTrial if issubclass(r.scenario.protocol, Replication) else StatesTrial)(
                     r, self.bridge, partial(self.explore, r)
                 )
                 for r in requests
@@ -281,8 +281,7 @@ class Run:
         for line in found.lines(self.bridge.version):
             self.output.say(line)
         contents = [
-            self._report(evidence.request, result, comparison)
-            for evidence, result, comparison in found.results
+            self._report(trial.request, result, comparison) for trial, result, comparison in found.results
         ]
         stopped = next((r.stopped_by for _, r, _ in found.results if r.stopped_by), None)
         whole = all(result.complete for _, result, _ in found.results)

@@ -17,12 +17,12 @@ from highwater.checker.commands.conform import Run, beside, jars_of, kafka_of
 from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.infer import (
-    Case,
-    Evidence,
+    TrialCase,
+    Trial,
     Explaining,
-    StatesEvidence,
+    StatesTrial,
     Switches,
-    WalksEvidence,
+    WalksTrial,
 )
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.release_comparison import ReleaseComparison, ReleaseWalks
@@ -130,18 +130,18 @@ class KafkaDiff:
         if issubclass(request.scenario.protocol, Replication):
             walks = ReleaseWalks(model, explore, self.first)
             result = self.run.compare(request, walks)
-            evidence = WalksEvidence(request, self.second, explore)
+            trial = WalksTrial(request, self.second, explore)
             for key in result.examples:
                 more = walks.sides_of(result, key)[:_CASES]
                 cases = [
-                    [evidence.case(walks, key, side) for side in sides] for sides in zip(*more, strict=True)
+                    [trial.case(walks, key, side) for side in sides] for sides in zip(*more, strict=True)
                 ]
-                self._add(request, walks, result, key, _rules(evidence, cases))
+                self._add(request, walks, result, key, _rules(trial, cases))
         else:
             states = ReleaseComparison(model, explore, self.first)
             states.answers = KafkaAnswers(self.second, states.setup, states.requests, keeps=True)
             result = self.run.compare(request, states)
-            of_states = StatesEvidence(request, self.second, explore)
+            of_states = StatesTrial(request, self.second, explore)
             for key in result.examples:
                 found = result.more.get(key, [])[:_CASES]
                 cases = [
@@ -187,16 +187,16 @@ class KafkaDiff:
             yield from change.lines(number)
 
 
-def _rules(evidence: Evidence, cases: Sequence[Sequence[Case]]) -> list[Rules]:
+def _rules(trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
     """The rules by which the two sides of these cases differ, as the second has them: the fewest, or others as few."""
     if not all(cases):
         return []
-    explaining = Explaining([evidence])
+    explaining = Explaining([trial])
     mine = explaining.explaining(Switches(), cases[0])
     theirs = None if mine is None else explaining.explaining(mine, cases[1])
     if mine is None or theirs is None:
         return []
-    own, switched = evidence.request.rules, mine ^ theirs
+    own, switched = trial.request.rules, mine ^ theirs
     return [
         frozenset((rule, own[rule] != (rule in mine ^ one)) for rule in one)
         for one in (switched, *explaining.equal.get(switched, ()))

@@ -57,14 +57,14 @@ Compare = Callable[[Request, KafkaComparison | WalkComparison], ConformResult]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TrialCase:
     """An answer of Kafka that some rules do not explain.
 
     ``state`` has the model's state before it, by leaf. ``asked`` is the operation of a request, or the key of a step.
     ``answer``, ``before`` and ``after`` are the bridge's answer and observations.
     """
 
-    evidence: Evidence
+    trial: Trial
     key: Key
     state: Mapping[str, int]
     asked: Any
@@ -73,13 +73,13 @@ class Case:
     after: Sequence[int]
 
 
-class Evidence(ABC):
+class Trial(ABC):
     """A scenario, its comparisons with Kafka under several rules, and its cases."""
 
     def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
         self.request, self.bridge, self.explore = request, bridge, explore
         self.protocol: type[Protocol] = request.scenario.protocol
-        self.cases: list[Case] = []
+        self.cases: list[TrialCase] = []
         self._models: dict[tuple[Switches, type[Model]], Model | None] = {}
 
     def model(self, switches: Switches, kind: type[Model] = Model) -> Model | None:
@@ -105,24 +105,24 @@ class Evidence(ABC):
         """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka cannot be asked."""
 
     @abstractmethod
-    def outcomes(self, model: Model, case: Case) -> Any:
+    def outcomes(self, model: Model, case: TrialCase) -> Any:
         """The model's answers in a case, as plain values; None if it has none."""
 
     @abstractmethod
-    def explains(self, model: Model, case: Case) -> bool:
+    def explains(self, model: Model, case: TrialCase) -> bool:
         """True if the model answers as Kafka does."""
 
-    def explained(self, switches: Switches, case: Case) -> bool:
+    def explained(self, switches: Switches, case: TrialCase) -> bool:
         """True if the case is explained with these rules switched."""
         model = self.model(switches)
         return model is not None and self.explains(model, case)
 
-    def outcome(self, switches: Switches, case: Case) -> Any:
+    def outcome(self, switches: Switches, case: TrialCase) -> Any:
         """The model's answers in a case with these rules switched; None if it has none."""
         model = self.model(switches)
         return None if model is None else self.outcomes(model, case)
 
-    def _scalars(self, model: Model, case: Case, seen: Mapping[str, int]) -> tuple[int, ...] | None:
+    def _scalars(self, model: Model, case: TrialCase, seen: Mapping[str, int]) -> tuple[int, ...] | None:
         """The state of a case in a model; None if it has none. ``seen`` gives what its own model lacks."""
         found = []
         for leaf, start in zip(model.leaves, model.initial[0], strict=True):
@@ -132,7 +132,7 @@ class Evidence(ABC):
             found.append(int(value))
         return tuple(found)
 
-    def _add(self, key: Key, cases: Iterator[Case]) -> None:
+    def _add(self, key: Key, cases: Iterator[TrialCase]) -> None:
         known = sum(case.key == key for case in self.cases)
         self.cases += itertools.islice(cases, max(0, _OF_A_KIND - known))
 
@@ -143,7 +143,7 @@ class _Untraced(Model):
     instances = cached_property(lambda self: list[Instance]())
 
 
-class StatesEvidence(Evidence):
+class StatesTrial(Trial):
     """A scenario of the controller. Kafka takes each path once."""
 
     def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
@@ -173,15 +173,15 @@ class StatesEvidence(Evidence):
 
     def case(
         self, comparison: StatesComparison, answers: KafkaAnswers, key: Key, one: KafkaDifference
-    ) -> Case:
+    ) -> TrialCase:
         """A case from a difference and a Kafka's answers."""
         assert one.request is not None
         state = comparison.graph.scalars(one.state)
         leaves = {leaf.path: value for leaf, value in zip(comparison.model.leaves, state, strict=True)}
         asked = _operation(comparison.requests[one.request])
-        return Case(self, key, leaves, asked, *answers.one(one.path, one.request))
+        return TrialCase(self, key, leaves, asked, *answers.one(one.path, one.request))
 
-    def _trace(self, model: Model, case: Case) -> list[Traced]:
+    def _trace(self, model: Model, case: TrialCase) -> list[Traced]:
         """The traced request, once for each order of its events."""
         key = model, case.asked
         if key not in self._traced:
@@ -191,7 +191,7 @@ class StatesEvidence(Evidence):
             self._traced[key] = trace(model, found) if found else []
         return self._traced[key]
 
-    def outcomes(self, model: Model, case: Case) -> list[ExpectedOutcome] | None:
+    def outcomes(self, model: Model, case: TrialCase) -> list[ExpectedOutcome] | None:
         """The outcomes of the request that the model describes, one for each order of its events."""
         if model not in self._now:
             self._now[model] = observed_now(model)
@@ -202,7 +202,7 @@ class StatesEvidence(Evidence):
         known = (one for one in self._trace(model, case) if values_of([one.described], state)[0])
         return [evaluated(one, state) for one in known]
 
-    def explains(self, model: Model, case: Case) -> bool:
+    def explains(self, model: Model, case: TrialCase) -> bool:
         """True if an order of the request's events leads to Kafka's answer and observation."""
         error, said = answer_parts(case.answer)
         return any(
@@ -217,7 +217,7 @@ def _operation(request: KafkaRequest) -> str:
     return json.dumps(request.operation)
 
 
-class WalksEvidence(Evidence):
+class WalksTrial(Trial):
     """A scenario of whole clusters. Kafka walks again for each comparison."""
 
     def compare(self, model: Model, run: Compare) -> tuple[ConformResult, WalkComparison]:
@@ -229,13 +229,13 @@ class WalksEvidence(Evidence):
             self._add(key, (self.case(comparison, key, one) for one in found))
         return result, comparison
 
-    def case(self, comparison: WalkComparison, key: Key, one: StepDifference) -> Case:
+    def case(self, comparison: WalkComparison, key: Key, one: StepDifference) -> TrialCase:
         """A case from a step after which a Kafka differs."""
         model, state = comparison.model, comparison.graph.scalars(one.before)
         leaves = {leaf.path: value for leaf, value in zip(model.leaves, state, strict=True)}
-        return Case(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
+        return TrialCase(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
 
-    def outcomes(self, model: Model, case: Case) -> tuple[int, ...] | str | None:
+    def outcomes(self, model: Model, case: TrialCase) -> tuple[int, ...] | str | None:
         """The state after the step; a text if the model takes no such step."""
         state = self._scalars(model, case, {})
         if state is None:
@@ -245,7 +245,7 @@ class WalksEvidence(Evidence):
             return "not taken"
         return TracedStep(instance).after(state)
 
-    def explains(self, model: Model, case: Case) -> bool:
+    def explains(self, model: Model, case: TrialCase) -> bool:
         """True if the model's step leads to Kafka's observation, or the model has no step where Kafka has none."""
         after = self.outcomes(model, case)
         if not isinstance(after, tuple):
@@ -257,7 +257,7 @@ def _step(instance: Instance) -> Any:
     return instance_key(instance.action.name, dict(instance.parameters))
 
 
-Results = list[tuple[Evidence, ConformResult, KafkaComparison | WalkComparison]]
+Results = list[tuple[Trial, ConformResult, KafkaComparison | WalkComparison]]
 
 
 @dataclass
@@ -284,8 +284,8 @@ class Inferred:
 
     def follows(self) -> Iterator[tuple[type[Protocol], str, dict[str, bool]]]:
         """For each protocol the nearest profile, and the rules that Kafka has otherwise."""
-        for protocol, evidence in {e.protocol: e for e, _, _ in self.results}.items():
-            yield protocol, *evidence.otherwise(self.switched)
+        for protocol, trial in {e.protocol: e for e, _, _ in self.results}.items():
+            yield protocol, *trial.otherwise(self.switched)
 
     def lines(self, version: str) -> Iterator[str]:
         """The profiles, the switched rules with what they explain, and what no rule explains."""
@@ -319,30 +319,30 @@ class Inferred:
         }
 
 
-def infer(all_evidence: Sequence[Evidence], run: Compare) -> Inferred:
+def infer(trials: Sequence[Trial], run: Compare) -> Inferred:
     """Find the fewest rules to switch so that Kafka answers as the model. Raises InputError as ``compare`` does."""
-    return _Search(all_evidence, run).result()
+    return _Search(trials, run).result()
 
 
 class Explaining:
     """Finds the fewest switched rules that explain cases."""
 
-    def __init__(self, all_evidence: Sequence[Evidence]) -> None:
-        self.all = all_evidence
-        self.rules = list(dict.fromkeys(name for e in all_evidence for name in e.protocol.rules))
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self.all = trials
+        self.rules = list(dict.fromkeys(name for e in trials for name in e.protocol.rules))
         self.refused: set[Switches] = set()
         self.equal: dict[Switches, list[Switches]] = {}
         """For switches that were chosen, others that explain as many cases."""
-        self._known: dict[tuple[Switches, Case], bool] = {}
+        self._known: dict[tuple[Switches, TrialCase], bool] = {}
 
-    def explained(self, switches: Switches, case: Case) -> bool:
+    def explained(self, switches: Switches, case: TrialCase) -> bool:
         """True if a case is explained with these rules switched."""
         key = switches, case
         if key not in self._known:
-            self._known[key] = case.evidence.explained(switches, case)
+            self._known[key] = case.trial.explained(switches, case)
         return self._known[key]
 
-    def explaining(self, found: Switches, cases: Sequence[Case]) -> Switches | None:
+    def explaining(self, found: Switches, cases: Sequence[TrialCase]) -> Switches | None:
         """``found`` and the fewest further switches that explain all these cases; None if none do."""
         while not all(self.explained(found, case) for case in cases):
             better = self.better(found, cases, cases)
@@ -351,7 +351,9 @@ class Explaining:
             found = better
         return found
 
-    def better(self, found: Switches, cases: Sequence[Case], all_cases: Sequence[Case]) -> Switches | None:
+    def better(
+        self, found: Switches, cases: Sequence[TrialCase], all_cases: Sequence[TrialCase]
+    ) -> Switches | None:
         """The fewest further switches that explain the most of these cases and lose none of ``all_cases``."""
         failing = [case for case in cases if not self.explained(found, case)]
         if not failing:
@@ -373,14 +375,14 @@ class Explaining:
                 return best[0]
         return None
 
-    def _trials(self, found: Switches, case: Case, size: int) -> Iterator[Switches]:
+    def _trials(self, found: Switches, case: TrialCase, size: int) -> Iterator[Switches]:
         """Each rule alone, or each pair of a rule that changes the model's outcome in a case and another rule."""
         if size == 1:
             yield from (frozenset({rule}) for rule in self.rules)
             return
-        now = case.evidence.outcome(found, case)
+        now = case.trial.outcome(found, case)
         for rule in self.rules:
-            if case.evidence.outcome(found ^ {rule}, case) not in (now, None):
+            if case.trial.outcome(found ^ {rule}, case) not in (now, None):
                 yield from (frozenset({rule, other}) for other in self.rules if other != rule)
 
 
@@ -390,8 +392,8 @@ def _ended(results: Results) -> bool:
 
 
 class _Search(Explaining):
-    def __init__(self, all_evidence: Sequence[Evidence], run: Compare) -> None:
-        super().__init__(all_evidence)
+    def __init__(self, trials: Sequence[Trial], run: Compare) -> None:
+        super().__init__(trials)
         self.run, self.comparisons = run, 0
 
     def result(self) -> Inferred:
@@ -431,17 +433,17 @@ class _Search(Explaining):
     def _compared(self, switches: Switches) -> Results:
         self.comparisons += 1
         found = []
-        for evidence in self.all:
-            model = evidence.model(switches, Model)
+        for trial in self.all:
+            model = trial.model(switches, Model)
             if model is None:
                 raise InputError("conform: these rules do not fit together")
-            found.append((evidence, *evidence.compare(model, self.run)))
+            found.append((trial, *trial.compare(model, self.run)))
         return found
 
-    def _cases(self) -> Iterator[Case]:
-        return (case for evidence in self.all for case in evidence.cases)
+    def _cases(self) -> Iterator[TrialCase]:
+        return (case for trial in self.all for case in trial.cases)
 
-    def _lost(self, case: Case, before: Switches, after: Switches) -> bool:
+    def _lost(self, case: TrialCase, before: Switches, after: Switches) -> bool:
         return self.explained(before, case) and not self.explained(after, case)
 
     def _switched(self, found: Switches) -> Switches:
