@@ -59,7 +59,7 @@ class Commands(click.Group):
         Raises InputError if no command has this name.
         """
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from highwater.model.names import unknown
+            from highwater.errors import unknown
 
             raise InputError(unknown("command", args[0], _COMMANDS))
         return super().resolve_command(ctx, args)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
+from highwater.errors import unknown
 from highwater.model.language import Protocol
 from highwater.model.language.protocol import ChoiceError
-from highwater.model.names import unknown
 
 NAMES = (
     "promise",

@@ -24,7 +24,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.names import unknown
+from highwater.errors import unknown
 
 if TYPE_CHECKING:
     from highwater.checker.engines.solver.terms import Limits

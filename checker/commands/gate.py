@@ -22,8 +22,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate import gating
-from highwater.checker.comparing.gate.baseline import Baseline, Selection
-from highwater.checker.comparing.gate.comparison import EntryState
+from highwater.checker.comparing.gate.baseline import Baseline, EntryState, Selection
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.runner import Reuse

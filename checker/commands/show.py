@@ -14,8 +14,8 @@ from highwater.checker.scenarios import listing, rulebook, scenario_files
 from highwater.checker.scenarios.listing import Entry
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
+from highwater.errors import unknown
 from highwater.model.language.rulebook import FAITHFUL
-from highwater.model.names import unknown
 from highwater.traces.reports.text import fold
 
 

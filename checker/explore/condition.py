@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from highwater.checker.base.problems import InputError
+from highwater.errors import unknown
 from highwater.model.language import (
     Enum,
     Index,
@@ -37,7 +38,6 @@ from highwater.model.language import (
 from highwater.model.language.graph import Node
 from highwater.model.language.tracing import tracing
 from highwater.model.language.types import Type, Value
-from highwater.model.names import unknown
 
 LONGEST = 2_000
 """The most characters of a condition."""

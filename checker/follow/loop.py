@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from highwater.checker.base.problems import InputError, Status, interruption
-from highwater.checker.follow.metrics import Metrics
-from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, note, say
-from highwater.traces.follow.reading import ClusterLogs, Notice
-from highwater.traces.follow.session import Following, IncidentChange
+from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, Metrics, note, say
+from highwater.traces.follow.session import ClusterLogs, Following, IncidentChange, Notice
 from highwater.traces.kafka.metadata_log import PARTITION
 from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.reading import printable

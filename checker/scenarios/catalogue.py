@@ -27,6 +27,7 @@ from typing import Any, NoReturn, TypeVar
 
 from highwater import model
 from highwater.checker.base.problems import InputError, environment
+from highwater.errors import unknown
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language import Action, Invariant, LanguageError, Liveness, Protocol, StepProperty
@@ -34,7 +35,6 @@ from highwater.model.language.declarations import check_names, refuse_useless
 from highwater.model.language.errors import place_of
 from highwater.model.language.procedures import taking
 from highwater.model.language.protocol import ChoiceError, Goal, check_actions, check_conditions
-from highwater.model.names import unknown
 
 ALLOW_CODE_VARIABLE = "HIGHWATER_ALLOW_CODE"
 """The environment variable with allowed folders, separated as in PATH. Helper processes inherit it."""

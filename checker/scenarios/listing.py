@@ -13,6 +13,7 @@ from highwater.checker.scenarios import catalogue, rulebook, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
+from highwater.errors import unknown
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
 from highwater.model.language import (
@@ -28,7 +29,6 @@ from highwater.model.language import (
     Struct,
 )
 from highwater.model.language.rulebook import numbers
-from highwater.model.names import unknown
 
 KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",

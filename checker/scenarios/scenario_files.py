@@ -18,6 +18,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.search import DEADLOCK
+from highwater.errors import unknown
 from highwater.model import registry
 from highwater.model.language import Invariant, Liveness, Protocol, StepProperty
 from highwater.model.language.protocol import (
@@ -30,7 +31,6 @@ from highwater.model.language.protocol import (
     rules_on,
     why_absent,
 )
-from highwater.model.names import unknown
 from highwater.traces.reading import mismatch
 
 # --- scenarios ----------------------------------------------------------------------------------------

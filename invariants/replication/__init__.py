@@ -3,7 +3,6 @@
 from highwater.invariants.replication import (
     cluster,
     commits,
-    histories,
     knowledge,
     promise,
     reachable,
@@ -17,7 +16,7 @@ INVARIANTS = defined(Invariant, cluster, sentences)
 STEP_PROPERTIES = (promise.keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
 LIVENESS = defined(Liveness, reachable)
 REACHABLE = goals(reachable)
-HELPERS = defined(Invariant, knowledge, histories, commits, promise)
+HELPERS = defined(Invariant, knowledge, commits, promise)
 """Invariants that make the others inductive. They are proved together with them."""
 HELPER_STEPS = defined(StepProperty, knowledge)
 """Step properties that only proofs check."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from highwater.invariants import statements
-from highwater.invariants.replication.histories import has_value, holds_committed
+from highwater.invariants.replication.commits import has_value, holds_committed
 from highwater.invariants.replication.knowledge import CRASHES, spent
 from highwater.model.language import (
     Number,

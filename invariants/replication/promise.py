@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from highwater.invariants.replication.histories import history
+from highwater.invariants.replication.commits import history
 from highwater.invariants.replication.knowledge import CRASHES, helper, spent
 from highwater.model.language import (
     Number,

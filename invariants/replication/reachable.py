@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.invariants.replication.histories import has_value
+from highwater.invariants.replication.commits import has_value
 from highwater.model.language import (
     Number,
     State,

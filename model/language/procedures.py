@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from highwater.errors import unknown
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.initial import family_of
 from highwater.model.language.liveness import Liveness, weak
@@ -17,7 +18,6 @@ from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Only, Struct, all_of, any_of
-from highwater.model.names import unknown
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+from highwater.errors import unknown
 from highwater.model.language.declarations import (
     check_domains,
     check_names,
@@ -42,7 +43,6 @@ from highwater.model.language.state import State
 from highwater.model.language.step_properties import SafetyProperty, StepProperty, conjoined
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
-from highwater.model.names import unknown
 
 
 @dataclass(frozen=True)

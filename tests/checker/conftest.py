@@ -10,7 +10,7 @@ import pytest
 
 from highwater.checker.base.processes import Pool
 from highwater.checker.comparing import mutation
-from highwater.checker.comparing.gate import comparison
+from highwater.checker.comparing.gate import baseline
 
 COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
@@ -72,7 +72,7 @@ ROOT = Path(__file__).parents[2]
 def _in_forks() -> Iterator[None]:
     """The processes of gate and mutate are forks of this one: new ones would import everything again."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (comparison, mutation):
+        for module in (baseline, mutation):
             patch.setattr(module, "Pool", partial(Pool, copied=True))
         yield
 

@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from highwater.checker.follow.metrics import Metrics
-from highwater.traces.follow.reading import STATES, Counts
+from highwater.checker.follow.outputs import Metrics
+from highwater.traces.follow.session import STATES, Counts
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.docs.test_language_pages import DOCS
 from tests.traces.follow.clusters import events_of, made_log

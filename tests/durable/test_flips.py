@@ -23,7 +23,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate.comparison import EntryState, compare
+from highwater.checker.comparing.gate.baseline import EntryState, compare
 from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
 from highwater.checker.comparing.gate.entries import Ran
 from highwater.checker.engines.cache import Cache

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from werkzeug.test import Client
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.gate import baseline, comparison
+from highwater.checker.comparing.gate import baseline
 from highwater.checker.comparing.gate.entries import Ran
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Answers, path_of, read_trace
@@ -64,7 +64,7 @@ def _baseline(path: Path) -> None:
                     "premises": {"x": 0},
                     "violated": {},
                 }
-                for change in comparison.compare(known[key], facts, Ran(after)).differences:
+                for change in baseline.compare(known[key], facts, Ran(after)).differences:
                     str(change)
     except HighwaterError as wrong:
         one_line(wrong)

@@ -8,8 +8,7 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate.baseline import Baseline, Selection
-from highwater.checker.comparing.gate.comparison import EntryState, compare
+from highwater.checker.comparing.gate.baseline import Baseline, EntryState, Selection, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, Ran
 from highwater.checker.scenarios import scenario_files
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.comparing.differences import ActionChange, Comparison, lines
+from highwater.checker.comparing.differences import ActionChange, Comparison, _levels, compare, lines
 from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
 from highwater.checker.comparing.image import image
 from highwater.checker.comparing.revisions import RestoredModel
-from highwater.checker.comparing.states import _levels, compare
 from highwater.checker.engines.solver.difference import (
     Pair,
     Union,

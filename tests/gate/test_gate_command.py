@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.gate import comparison, entries
+from highwater.checker.comparing.gate import baseline as baselines
+from highwater.checker.comparing.gate import entries
 from highwater.checker.comparing.gate.entries import GateEntry
 from tests.gate.conftest import commit_project, edit, gate, gate_json, git, line_of
 
@@ -263,7 +264,7 @@ def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
         return honest(entry, *given)
 
-    monkeypatch.setattr(comparison, "run", interrupted)
+    monkeypatch.setattr(baselines, "run", interrupted)
     facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = 1\n'
     names = ("truncation/kip-101", "truncation/kip-279")
     (project / "b.toml").write_text("format = 1\n" + "".join(map(facts.format, names)))

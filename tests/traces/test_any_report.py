@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.follow.reading import ClusterLogs
-from highwater.traces.follow.session import Following
+from highwater.traces.follow.session import ClusterLogs, Following
 from highwater.traces.replay import replay
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import styled_summary, summary

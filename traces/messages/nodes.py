@@ -6,8 +6,17 @@ from collections import deque
 
 from highwater.invariants import statements
 from highwater.traces.messages import proposals
-from highwater.traces.messages.context import ACKNOWLEDGED, ANSWERED, CLOCKS_MS, REFUSED, SENT, Context
-from highwater.traces.messages.leaders import LINES_MS, Follower, Leadership
+from highwater.traces.messages.context import (
+    ACKNOWLEDGED,
+    ANSWERED,
+    CLOCKS_MS,
+    LINES_MS,
+    REFUSED,
+    SENT,
+    Context,
+    Follower,
+    Leadership,
+)
 from highwater.traces.messages.metadata_index import NEVER, History
 from highwater.traces.messages.request_lines import (
     CONSUMER,

@@ -6,8 +6,15 @@ from typing import Any
 
 from highwater.invariants import statements
 from highwater.invariants.replication import observed
-from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
-from highwater.traces.messages.leaders import LINES_MS, Leadership
+from highwater.traces.messages.context import (
+    CLOCKS_MS,
+    DECIDED,
+    LINES_MS,
+    OWN_MS,
+    PROPOSED,
+    Context,
+    Leadership,
+)
 from highwater.traces.messages.metadata_index import History
 from highwater.traces.messages.request_lines import NO_EPOCH, Proposal
 from highwater.traces.reports.observed import PartitionChange, PartitionState

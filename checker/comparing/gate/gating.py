@@ -10,9 +10,18 @@ from typing import Any
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.comparing import differences
 from highwater.checker.comparing.differences import Comparison
-from highwater.checker.comparing.gate import comparison
-from highwater.checker.comparing.gate.baseline import Baseline, sort_key
-from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
+from highwater.checker.comparing.differences import compare as compare_states
+from highwater.checker.comparing.gate.baseline import (
+    GRAPH,
+    Baseline,
+    EntryState,
+    EntryVerdict,
+    GateInterrupted,
+    compare,
+    fingerprints,
+    run_all,
+    sort_key,
+)
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, rules_on_nowhere
 from highwater.checker.comparing.revisions import (
     Image,
@@ -21,7 +30,6 @@ from highwater.checker.comparing.revisions import (
     checked_out,
     last_change,
 )
-from highwater.checker.comparing.states import compare as compare_states
 from highwater.checker.report import counterexample
 from highwater.checker.report.page.run import ShownRun, of_example
 from highwater.checker.runner import Reuse
@@ -156,7 +164,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                     f"{entry.name} cannot be compared: in {revision}: {images[entry.key]['error']}"
                 )
         entries = [e for e in entries if "error" not in images[e.key]]
-        prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+        prints = fingerprints(entries, processes=options.processes, quiet=options.quiet)
         touched = []
         for entry in entries:
             if prints[entry.key] is not None and prints[entry.key] == _print_of(images[entry.key]):
@@ -167,7 +175,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                 touched.append(entry)
         try:
             before: dict[Key, Facts] = {}
-            for entry, ran in comparison.run_all(
+            for entry, ran in run_all(
                 [(e, images[e.key]) for e in touched],
                 processes=options.processes,
                 budget=options.budget,
@@ -181,7 +189,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                     )
                     gate.verdicts.append(EntryVerdict(entry, EntryState.NOT_RUN, note=note))
             _run(gate, [e for e in touched if e.key in before], before, options)
-        except comparison.GateInterrupted:
+        except GateInterrupted:
             gate.interrupted = True
         _explain(gate, images, options)
     gate.sort()
@@ -203,14 +211,14 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
     gate = Gate(baseline)
     try:
         jobs = [(entry, None) for entry in entries]
-        for entry, ran in comparison.run_all(jobs, processes=options.processes, quiet=options.quiet):
+        for entry, ran in run_all(jobs, processes=options.processes, quiet=options.quiet):
             assert ran is not None
             before = baseline.facts.get(entry.key)
             if ran.facts is not None:
                 new.facts[entry.key] = ran.facts
             if before is not None or ran.facts is None or ran.broken:
                 gate.verdicts.append(compare(entry, before or ran.facts or {}, ran))
-    except comparison.GateInterrupted:
+    except GateInterrupted:
         gate.interrupted = True
     gate.sort()
     return new, gate
@@ -242,7 +250,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
-    prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+    prints = fingerprints(entries, processes=options.processes, quiet=options.quiet)
     graphs = {e.key: baseline.facts[e.key].get(GRAPH) for e in entries}
     untouched = {key for key, graph in graphs.items() if graph is not None and prints[key] == graph}
     if options.only_changed:
@@ -267,7 +275,7 @@ def _moved(
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
         return {}
-    prints = comparison.fingerprints(come, processes=options.processes, quiet=options.quiet)
+    prints = fingerprints(come, processes=options.processes, quiet=options.quiet)
     found: dict[Key, GateEntry] = {}
     for entry in gone:
         graph = baseline.facts[entry.key].get(GRAPH)
@@ -288,7 +296,7 @@ def _there(entry: GateEntry) -> bool:
 def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], options: Options) -> None:
     try:
         jobs = [(entry, None) for entry in entries]
-        for entry, ran in comparison.run_all(
+        for entry, ran in run_all(
             jobs,
             processes=options.processes,
             budget=options.budget,
@@ -296,7 +304,7 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
             reuse=options.reuse,
         ):
             gate.verdicts.append(compare(entry, before[entry.key], ran))
-    except comparison.GateInterrupted:
+    except GateInterrupted:
         gate.interrupted = True
     dates = sorted(v.ran.explored_at[:10] for v in gate.verdicts if v.ran.explored_at is not None)
     if dates:

@@ -14,13 +14,13 @@ from typing import Any
 
 from highwater.checker.base import text as words
 from highwater.checker.base.problems import InputError
+from highwater.errors import unknown
 from highwater.model.language import Model, Rulebook
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
 from highwater.model.language.model import Instance, said
 from highwater.model.language.rulebook import numbers
 from highwater.model.language.tracker import Observation, StateTracker, TooManyStatesError
-from highwater.model.names import unknown
 from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.follow.reading import ClusterLogs, Notice
-from highwater.traces.follow.session import Following, IncidentChange, OpenIncidents
+from highwater.traces.follow.session import ClusterLogs, Following, IncidentChange, Notice, OpenIncidents
 from highwater.traces.kafka.metadata_log import PARTITION
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata import made_logs

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.follow.metrics import Metrics
-from highwater.traces.follow import broker_tails
-from highwater.traces.follow.broker_tails import BrokerTails
+from highwater.checker.follow.outputs import Metrics
+from highwater.traces.follow import tail
 from highwater.traces.follow.session import IncidentChange
+from highwater.traces.follow.tail import BrokerTails
 from tests.recordings import folder, needs
 from tests.slow import slow
 from tests.traces.follow.clusters import Cluster, ends, short
@@ -213,7 +213,7 @@ def test_a_file_that_is_no_log_of_a_broker_is_named_until_it_is_replaced(tmp_pat
 
 
 def test_files_beyond_the_limit_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_tails, "MAX_FILES", 2)
+    monkeypatch.setattr(tail, "MAX_FILES", 2)
     for name in ("a.log", "b.log", "c.log"):
         (tmp_path / name).write_text(LINE.format(0))
         with closing(BrokerTails([tmp_path])) as tails:

@@ -24,11 +24,9 @@ from click.testing import CliRunner
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.follow import loop, outputs
-from highwater.checker.follow.metrics import Metrics
-from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile
+from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, Metrics
 from highwater.traces.follow.ledger import MAX_OPEN
-from highwater.traces.follow.reading import STATES, Counts
-from highwater.traces.follow.session import IncidentChange, OpenIncidents
+from highwater.traces.follow.session import STATES, Counts, IncidentChange, OpenIncidents
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.checker.schema import form_problems
 from tests.traces.follow.clusters import Cluster, ends, events_of, latest

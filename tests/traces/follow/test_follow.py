@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.follow.metrics import Metrics
+from highwater.checker.follow.outputs import Metrics
 from highwater.traces.follow import ledger
-from highwater.traces.follow.reading import Notice
-from highwater.traces.follow.session import IncidentChange, OpenIncidents
+from highwater.traces.follow.session import IncidentChange, Notice, OpenIncidents
 from highwater.traces.kafka.values import decode
 from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 
 import pytest
 
-from highwater.traces.messages import leaders, nodes, request_lines
+from highwater.traces.messages import context, nodes, request_lines
 from highwater.traces.messages.context import Clocks, Context, ControllerRequests
 from highwater.traces.messages.metadata_index import History, MetadataIndex, Registration
 from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
@@ -49,7 +49,7 @@ def test_kept_objects_do_not_grow_with_the_log(tmp_path: Path, monkeypatch: pyte
 
     Memory depends on the current leaderships, not on the log's length; it is measured when a leadership begins.
     """
-    monkeypatch.setattr(leaders, "RETURNED", 32)
+    monkeypatch.setattr(context, "RETURNED", 32)
     kept: list[int] = []
     read: list[Requests] = []
     begin, replay_all = nodes.Node._begin, Requests.replay
@@ -59,8 +59,8 @@ def test_kept_objects_do_not_grow_with_the_log(tmp_path: Path, monkeypatch: pyte
         replay_all(requests)
 
     def counted(
-        node: nodes.Node, history: History, epoch: int, former: leaders.Leadership | None
-    ) -> leaders.Leadership:
+        node: nodes.Node, history: History, epoch: int, former: context.Leadership | None
+    ) -> context.Leadership:
         led = begin(node, history, epoch, former)
         kept.append(reachable(read[-1]))
         return led
