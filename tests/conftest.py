@@ -36,9 +36,8 @@ APART = (
     "tests/docs/test_generated_pages.py::test_a_row",
     "tests/solver/test_data_path_proofs.py",
     "tests/solver/test_induction.py",
-    "tests/solver/test_truncation_proofs.py",
-    "tests/solver/test_gallery.py",
-    "tests/native/test_agreement.py::test_engines_agree_on_every_scenario",
+    "tests/solver/test_bounded.py",
+    "tests/native/test_search.py::test_engines_agree_on_every_scenario",
     "tests/traces/metadata/test_sensitivity.py",
 )
 """Long tests that share nothing with others: each can run in any process."""

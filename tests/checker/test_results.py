@@ -1,4 +1,4 @@
-"""The JSON result follows its schema, is documented, and agrees with the search."""
+"""The JSON result follows its schema, is documented, and agrees with the search; steps that a refinement forbids."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import copy
 import json
 import re
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from highwater import __version__
+from highwater.checker.engines.native import search
+from highwater.checker.report import counterexample
+from highwater.checker.report.counterexample import Abstract, Counterexample, follow_all
+from highwater.checker.scenarios.request import asked
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
-from tests.checker.schema import problems
+from tests.checker.schema import problems, result_problems
 from tests.command import highwater
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
@@ -94,3 +101,141 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any
 def test_versions(violated: Any) -> None:
     assert violated[0]["versions"]["highwater"] == __version__
     assert __version__ == version("highwater-checker")
+
+
+# --- steps that a refinement forbids ------------------------------------------------------------------
+
+
+PAGE = ROOT / "docs/language/properties.md"
+
+
+def found(model: Model) -> Counterexample:
+    result = search(model, SearchOptions(workers=1, stop_at_first=True))
+    return follow_all(model, result.violations)[0]
+
+
+@pytest.fixture(scope="module")
+def gate() -> Model:
+    return asked("replication/sanity-promise-without-gate").model()
+
+
+@pytest.fixture(scope="module")
+def example(gate: Model) -> Counterexample:
+    return found(gate)
+
+
+def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None:
+    text = "\n".join(counterexample.plain(gate, example))
+    assert "   6  the controller fences broker 0" in text
+    assert "        = promise: records [0] are committed by broker 0: log [] → [0]; shown[0] [] → [0]" in text
+    assert "        = promise: none of its steps: log [0] → []" in text
+    assert "No action of promise does this, before → after:" in text
+    assert re.search(r"^  log +\[0\] → \[\]$", text, re.M)
+    assert (
+        "  nearest: more is lost than may be (by another data loss) (lose); "
+        "refused by 'min ISR - 1 brokers have lost data'" in text
+    )
+    assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
+
+
+def test_the_json_shows_both_sides() -> None:
+    run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
+    assert result_problems(*run.results) == []
+    (violation,) = run.results[0]["violations"]
+    told = violation["abstract"]
+    assert told["protocol"] == "promise"
+    assert (told["before"]["log"], told["after"]["log"]) == ([0], [])
+    assert [step["action"] for step in told["steps"]] == [None, None, "write", "commit", None]
+    assert told["steps"][3]["parameters"] == {"run": [0], "b": 0}
+    (near,) = told["near"]
+    assert near["refused_by"] == ["min ISR - 1 brokers have lost data"]
+    assert near["differs"]["void"] == {"would_be": True, "is": False}
+
+
+def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "further.py").write_text(
+        """
+from highwater.language import *
+
+class Short(Protocol):
+    def define(self):
+        return Struct("State", n=Int(0, 1))
+
+    @action()
+    def up(self, s):
+        require("room", s.n < 1)
+        s.next.n = s.n + 1
+
+class Long(Protocol):
+    def define(self):
+        return Struct("State", n=Int(0, 3))
+
+    @action()
+    def up(self, s):
+        require("room", s.n < 3)
+        s.next.n = s.n + 1
+
+    @refines(Short, "")
+    def is_short(self, s):
+        return {"n": s.n}
+
+    step_properties = (is_short,)
+
+PROTOCOL = Long
+"""
+    )
+    (tmp_path / "further.toml").write_text('protocol = "further.py"\n')
+    model = asked(str(tmp_path / "further.toml")).model()
+    example = found(model)
+    assert example.abstract is not None
+    assert example.abstract.steps[-1].leaves == ("n leaves 0..1",)
+    text = "\n".join(counterexample.plain(model, example))
+    assert "No action of Short does this, whose types have no such state: n leaves 0..1." in text
+
+
+HELD_SEATS_ARE_FREE = """
+    @invariant("example", rule="look")
+    def held_seats_are_free(self, s):
+        held = lambda c, x: s.holds[c].is_(x)
+        one = all_of(~held("ann", x) | ~held("bob", x) for x in self.seat)
+        return one & all_of(~held(c, x) | s.has[x].is_none for c in self.customer for x in self.seat)
+
+    invariants = (held_seats_are_free,)
+"""
+"""The invariant that makes the page's refinement inductive."""
+
+
+def test_the_page_shows_the_printed_run(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
+    (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)
+    snippet = snippet.replace("    step_properties = (", f"{HELD_SEATS_ARE_FREE}    step_properties = (")
+    (tmp_path / "office.py").write_text("from highwater.language import *\n\n" + snippet)
+    scenario = tmp_path / "office.toml"
+    scenario.write_text('protocol = "office.py"\n')
+    kept = highwater("check", str(scenario))
+    assert kept.status == 0
+    run = highwater("check", str(scenario), "--engine", "interpreter", "--rule", "look=off")
+    assert shown.strip() in run.out
+    proved = highwater("prove", str(scenario), "--induction")
+    assert "1 invariant and 1 step property hold in every run" in proved.out + proved.err
+
+
+def test_nearest_abstract_steps_are_refused_or_differ(gate: Model) -> None:
+    refinement = next(p.stated for p in gate.step_properties if p.name == "keeps_the_promise")
+    abstract = Abstract(refinement.of(gate.protocol))  # type: ignore[attr-defined]
+    state = abstract.model.protocol.state
+    before = {"writes": ["PENDING", "PENDING"], "log": [0], "shown": [[0], []], "lost": 0, "void": False}
+
+    def step(**after: Any) -> Any:
+        return abstract.step(state.encode(before), state.encode({**before, **after}))
+
+    assert step(log=[0, 1], shown=[[0, 1], []]).action == "commit"
+    other_order = step(log=[1, 0], shown=[[1, 0], []])
+    assert not other_order.allowed
+    replaced = step(log=[1], shown=[[1], []])
+    assert not replaced.allowed
+    assert "commit" in {near.action for near in replaced.near}
+    unshown = step(shown=[[0], [1]])
+    assert not unshown.allowed
+    assert all(near.refused_by or near.differs for near in unshown.near)

@@ -41,7 +41,6 @@ from highwater.model.language.function import Function
 from highwater.model.language.graph import Node, undefined
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests.language.random_protocols import Expressions, a_plain, a_protocol, shown
-from tests.language.wrong import refused
 from tests.zoo import stepping
 
 RANGES = [(-7, 7, -4, 4), (0, 9, 1, 4), (0, 9, 0, 3), (-9, 0, -3, -1), (-5, -1, 0, 7)]
@@ -351,70 +350,6 @@ def test_branches_that_exclude_each_other_write_the_same_field() -> None:
 
     assert branching(body).instances[0].checks == ()
     assert [after(body, n=n)["j"] for n in range(3)] == [1, 2, 0]
-
-
-def surely_twice(m: Any, s: State) -> None:
-    s.next.n = 1
-    with when(s.f):
-        s.next.n = 2
-
-
-def twice_in_one_branch(m: Any, s: State) -> None:
-    with when(s.f):
-        s.next.n = 1
-        s.next.n = 2
-
-
-def one_element_twice(m: Any, s: State) -> None:
-    s.next.row[s.node] = 1
-    s.next.row[s.node] = 1
-
-
-def the_whole_and_a_part(m: Any, s: State) -> None:
-    s.next.row[s.node] = 1
-    s.next.row = [0, 0, 0]
-
-
-@pytest.mark.parametrize("body", [surely_twice, twice_in_one_branch, one_element_twice, the_whole_and_a_part])
-def test_a_field_that_is_always_written_twice_is_refused(body: Body) -> None:
-    refused(body, "this step writes a field a second time; the first time at")
-
-
-def alone(m: Any, s: State) -> None:
-    with otherwise():
-        s.next.n = 1
-
-
-def too_deep(m: Any, s: State) -> None:
-    with when(s.f), otherwise():
-        s.next.n = 1
-
-
-def chooses_in_a_branch(m: Any, s: State) -> None:
-    with when(s.f):
-        s.next.n = one_of("n", [1, 2])
-
-
-def chooses_twice(m: Any, s: State) -> None:
-    s.next.n = one_of("n", [1, 2])
-    s.next.node = one_of("n", m.node)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (alone, r"otherwise\(\) follows a `with when\(…\):`"),
-        (too_deep, r"otherwise\(\) follows"),
-        (chooses_in_a_branch, r"one_of\(\) stands outside of `with when"),
-        (chooses_twice, "there is a choice 'n' above in this action"),
-        (lambda m, s: one_of("n", []), "has nothing to choose from"),
-        (lambda m, s: one_of("n", 3), "a type or a list"),  # type: ignore[arg-type]
-        (lambda m, s: one_of(m.node, m.node), "needs a name first"),
-        (lambda m, s: one_of("n", [s.n, s.node]), "not from values of the state"),
-    ],
-)
-def test_a_misplaced_branch_or_choice_names_its_place(body: Any, message: str) -> None:
-    refused(body, message)
 
 
 def chooses(m: Any, s: State) -> None:

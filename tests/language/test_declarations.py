@@ -23,25 +23,19 @@ from highwater.model.language import (
     Seq,
     Set,
     State,
-    Struct,
     action,
-    all_of,
     eventually,
-    first,
     invariant,
-    least_by,
-    one_of,
     otherwise,
     reachable,
     refines,
-    require,
     step_property,
     weak,
     when,
     where,
 )
 from tests.language.test_names import holds, protocol, step, step_of
-from tests.language.wrong import Base, at_its_place, refused
+from tests.language.wrong import Base, at_its_place
 from tests.zoo import stepping
 
 Declared = Callable[[], object]
@@ -247,85 +241,7 @@ def test_what_is_inside_or_around_a_block_can_end_early() -> None:
     assert len(instance.writes) == 1
 
 
-def without_with(m: Any, s: State) -> None:
-    when(s.f)
-    s.next.n = 1
-
-
-def otherwise_without_with(m: Any, s: State) -> None:
-    with when(s.f):
-        s.next.n = 1
-    otherwise()
-    s.next.n = 2
-
-
-def test_a_block_without_with_is_refused() -> None:
-    refused(without_with, r"when\(\) without `with` has no effect: write `with when\(…\):`")
-    refused(otherwise_without_with, r"otherwise\(\) without `with`|second time")
-
-
 # --- comparisons of Python objects ------------------------------------------------------------------------------------
-
-
-@invariant("test")
-def no_identity(m: Any, s: State) -> Any:
-    """Comparisons by ``is`` that concern plain values are accepted."""
-    rule = None
-    return s.f | (rule is None) | (m.p is not None)
-
-
-def in_an_action(self: Any, s: State) -> None:
-    x = 1
-    if s.o is None:
-        s.next.n = x
-
-
-def inside(m: Any, s: State) -> Any:
-    return all(s.row[i] is not s.row[0] for i in m.node)
-
-
-def in_a_goal(m: Any, state: State) -> Any:
-    return state.f is True
-
-
-def in_a_step(m: Any, before: State, after: State) -> Any:
-    return after.o is None
-
-
-def two_parameters(m: Any, s: State, p: Any, q: Any) -> None:
-    require("distinct", p is not q)
-
-
-def two_of_a_loop(m: Any, s: State) -> Any:
-    return all_of(s.row[a] != s.row[b] for a in m.node for b in m.node if a is not b)
-
-
-def a_local_variable(m: Any, s: State) -> Any:
-    option = s.o
-    return option is None
-
-
-def a_new_variable(m: Any, s: State) -> Any:
-    return (option := s.o) is None or option.value == 1
-
-
-@pytest.mark.parametrize(
-    ("mark", "function", "message"),
-    [
-        (step_property("test"), in_a_step, r"after\.o is None"),
-        (action(), in_an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none"),
-        (invariant("test"), inside, r"s\.row\[i\] is not"),
-        (eventually("test"), in_a_goal, r"state\.f is True"),
-        (action(p="node", q="node"), two_parameters, "'p is not q' asks which Python object p is: write =="),
-        (invariant("test"), two_of_a_loop, "'a is not b' asks"),
-        (invariant("test"), a_local_variable, r"'option is None' asks .* write option\.is_none, or =="),
-        (invariant("test"), a_new_variable, "asks which Python object s.o is"),
-    ],
-)
-def test_a_comparison_of_python_objects_is_refused(mark: Any, function: Any, message: str) -> None:
-    with pytest.raises(LanguageError, match=message) as error:
-        mark(function)
-    at_its_place(error.value, function)
 
 
 # --- functions, domains and sizes -------------------------------------------------------------------------------------
@@ -402,32 +318,3 @@ def test_a_wrong_argument_of_a_declaration_is_refused(declare: Declared, message
 
 def step_of_two(self: Any, s: State, a: Any, b: Any) -> None:
     """A valid action with two parameters."""
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (lambda m, s: least_by(m.node, lambda i: s.f), r"least_by\(\) compare numbers, not <symbolic bool>"),
-        (lambda m, s: least_by(m.node, lambda i: True), "compare numbers"),
-        (lambda m, s: least_by(m.node, lambda i: s.colour), "compare numbers"),
-        (lambda m, s: least_by(m.node, s.n), r"a symbolic Int\(0\.\.3\) is no function: write lambda"),
-        (lambda m, s: first(m.node, s.f), "a symbolic bool is no function: write lambda"),
-        (lambda m, s: first(untyped([0, 1]), lambda i: s.f), "needs an Index or an Enum"),
-        (lambda m, s: first(untyped(Int(0, 1)), lambda i: s.f), "needs an Index or an Enum"),
-        (lambda m, s: m.nodes.of(s.f), "a symbolic bool is no function"),
-        (lambda m, s: one_of("x", "abc"), r"one_of\('x', …\) cannot choose from 'abc'"),
-        (lambda m, s: one_of("x", {"a"}), "cannot choose from {'a'}"),
-        (lambda m, s: one_of("x", range(1 << 18)), "this list: it has too many values"),
-    ],
-    ids=range(11),
-)
-def test_a_wrong_argument_in_an_action_is_refused(body: Any, message: str) -> None:
-    class WithSets(Base):
-        def define(self) -> Struct:
-            state = super().define()
-            self.nodes = Set(self.node)
-            return state
-
-    with pytest.raises(LanguageError, match=message) as error:
-        Model(stepping(WithSets, body)())
-    at_its_place(error.value, body)

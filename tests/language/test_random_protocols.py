@@ -1,8 +1,4 @@
-"""Random protocols behave the same in the language and in plain Python: steps, invariants, functions.
-
-Hypothesis draws the seed of each protocol and prints the protocol of a failure. For more:
-``HIGHWATER_RANDOM_PROTOCOLS=5000 pytest tests/language/test_random_protocols.py``.
-"""
+"""Random protocols behave the same in the language and in plain Python: steps, invariants, functions, values."""
 
 from __future__ import annotations
 
@@ -17,11 +13,22 @@ from hypothesis import event, example, given, note, reject, settings
 from hypothesis import strategies as st
 
 from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
     LanguageError,
     Model,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    graph,
 )
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.types import Type, where
 from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
@@ -170,3 +177,52 @@ def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> Non
         state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
         for node, value in zip(nodes, evaluate(state), strict=True):
             assert node.low <= int(value) <= node.high, node
+
+
+# --- encoding of plain values, and equal expressions --------------------------------------------------
+
+
+NODE = Index("node", 5)
+NODES = Set(NODE)
+PAIR = Struct("Pair", who=NODE, flag=Bool)
+COLOUR = Enum("Colour", "RED GREEN BLUE")
+
+
+def symbolic(type_: Type, first: int = 0) -> Any:
+    """A value of a type that is unknown while tracing."""
+    return type_.wrap([graph.leaf(first + i, x.sort, x.low, x.high) for i, x in enumerate(type_.leaves(""))])
+
+
+@pytest.mark.parametrize(
+    ("type_", "plain"),
+    [
+        (Bool, 1),
+        (Int(0, 3), 4),
+        (Int(0, 3), True),
+        (Int(0, 3), "1"),
+        (NODE, 5),
+        (COLOUR, "PINK"),
+        (COLOUR, 0),
+        (NODES, [5]),
+        (NODES, ["a"]),
+        (Option(NODE), 9),
+        (Array(NODE, Bool), [True]),
+        (Seq(Bool, 1), [True, True]),
+        (PAIR, {"who": 1}),
+        (NODES, 3),
+        (PAIR, {"who": 1, "flag": True, "colour": "RED"}),
+    ],
+)
+def test_a_type_refuses_a_value_outside_it(type_: Type, plain: object) -> None:
+    with pytest.raises(LanguageError):
+        type_.encode(plain)
+
+
+def test_equal_expressions_are_one_node() -> None:
+    a, b = symbolic(Int(0, 9)), symbolic(Int(0, 9), 1)
+    assert (a + b).nodes[0] is (b + a).nodes[0]
+    assert (a + 1 + 2).nodes[0] is (a + 3).nodes[0]
+    assert where(a < b, a, a).nodes[0] is a.nodes[0]
+    assert ((a < b) & ~(a < b)).node is graph.FALSE
+    assert (a < 10).node is graph.TRUE
+    assert (a == b - 20).node is graph.FALSE

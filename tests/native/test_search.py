@@ -1,17 +1,23 @@
-"""The native search and random walks agree with the reference search and with arithmetic, and respect their limits."""
+"""The native search and walks agree with interpreter, reference search and arithmetic, and respect their limits."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from highwater.checker.engines import reference
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, simulate, worker
 from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.native.ir import FunctionText
+from highwater.checker.engines.native.kernels import combine
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import Program
@@ -27,11 +33,13 @@ from highwater.checker.scenarios.search import (
 )
 from highwater.language import Protocol, Struct, action, invariant, require, step_property
 from highwater.model.language import LanguageError, Model
-from highwater.model.language.interpreter import BoundError
+from highwater.model.language.initial import Scalars
+from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.types import Int
 from tests import models, zoo
+from tests.language.random_protocols import a_protocol
 from tests.native.on_disk import assert_same
-from tests.slow import slow
+from tests.slow import all_but, often, slow
 
 
 @pytest.mark.parametrize(
@@ -265,3 +273,178 @@ def test_an_expression_on_many_states_that_may_need_more() -> None:
     model = Model(Large(), [cubes_are_small])
     with pytest.raises(EngineError, match="an expression computes with numbers or sets"):
         Evaluation(Layout(model.leaves), [model.properties[0].node])
+
+
+# --- the same steps from the same states --------------------------------------------------------------
+
+
+def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
+    """The interpreter's steps from a state as (instance number, next state), or the error."""
+    numbers = {id(instance): i for i, instance in enumerate(model.instances)}
+    try:
+        found = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
+    except BoundError:
+        return "bound error"
+    return sorted(found)
+
+
+def native_steps_of(program: Program, state: Scalars) -> object:
+    try:
+        return sorted(program.steps(state))
+    except BoundError:
+        return "bound error"
+
+
+def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
+    """Of ``count`` random states, half of them reachable, those on which the engines disagree."""
+    interpreter = Interpreter(model)
+    states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
+    return [
+        state
+        for state in states
+        if steps_of(model, interpreter, state) != native_steps_of(program, state)
+        or interpreter.violated(state) != program.violated(state)
+    ]
+
+
+QUICK = {
+    "truncation/kip-101",
+    "truncation/kip-320",
+    "replication/controller/small",
+    "replication/recovery-operator",
+    "replication/large-reassign-cancel",
+    "replication/large-fencing",
+    "replication/large-messages",
+}
+"""Scenarios that together have every action of the large protocols; the others differ in rules."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    all_but(
+        QUICK,
+        sorted({*QUICK, *models.one_of_each(QUICK)[:: often(8, 1)]}),
+        "a model for every eighth set of rules, or for each; the fast ones have every action",
+    ),
+)
+def test_engines_agree_on_every_scenario(name: str) -> None:
+    """Uses quick code; the compilation efforts are compared on every operation below."""
+    model = models.scenario_model(name)
+    assert disagreements(model, Program(model, effort=Effort.QUICK), 600) == []
+
+
+@pytest.mark.usefixtures("compiled_anew")
+@pytest.mark.parametrize(
+    ("nodes", "effort"),
+    [
+        (2, Effort.QUICK),
+        pytest.param(
+            3, Effort.FULL, marks=slow("full effort; a fast test of random protocols has all efforts")
+        ),
+        pytest.param(5, Effort.FULL, marks=slow("larger values of each type; fast with two nodes")),
+    ],
+)
+def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
+    model = models.everything(nodes=nodes)
+    program = Program(model, effort=effort)
+    assert not models.bounded(model)  # pruned steps and errors are compared too
+    assert disagreements(model, program, often(600, 4000)) == []
+    states = list(models.arbitrary_states(model, 600))
+    outcomes = [steps_of(model, Interpreter(model), state) for state in states[:300]]
+    assert "bound error" in outcomes
+    assert any(outcome != "bound error" for outcome in outcomes)
+
+
+@pytest.mark.usefixtures("compiled_anew")
+@settings(max_examples=12)
+@given(seed=st.integers(0, 1 << 60))
+def test_engines_agree_on_random_protocols(seed: int) -> None:
+    stated = a_protocol(Random(seed))
+    try:
+        model = Model(stated.protocol(), stated.protocol.invariants)
+    except LanguageError:  # a constant outside its type, or two writes that always conflict
+        reject()
+    for effort in Effort:
+        assert disagreements(model, Program(model, effort=effort), 100) == []
+
+
+# --- fingerprints collide no more often than random ones ----------------------------------------------
+
+
+COUNT = 1 << 18
+EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32
+"""Expected number of equal pairs among random 32-bit numbers: 8."""
+MOST_EQUAL = 25
+"""At least this many occur at random once in a million."""
+
+
+def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Fingerprints of rows of words, computed by the kernels' own code."""
+    count, width = states.shape
+    f = FunctionText("void @all(ptr %states, ptr %out, i64 %count)")
+    f.jump("loop")
+    f.start("loop")
+    f.do("%i = phi i64 [ 0, %entry ], [ %next, %loop ]")
+    row = f.at("%states", f.op(f"mul i64 %i, {width}"))
+    f.store(combine(f, [f.load(f.at(row, w)) for w in range(width)]), f.at("%out", "%i"))
+    f.do("%next = add i64 %i, 1")
+    f.branch(f.op("icmp ult i64 %next, %count"), "loop", "done")
+    f.start("done")
+    found = np.empty(count, dtype=np.uint64)
+    states = np.ascontiguousarray(states)
+    machine = Machine(f.end(), Effort.QUICK)  # keeps the machine code alive
+    machine.function("all", 3)(states.ctypes.data, found.ctypes.data, count)
+    return found
+
+
+def equal_pairs(values: NDArray[np.uint64]) -> int:
+    counts = np.unique(values, return_counts=True)[1]
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def alike(kind: str, width: int) -> NDArray[np.uint64]:
+    """States that differ in few bits."""
+    number = np.arange(COUNT, dtype=np.uint64)
+    states = np.zeros((COUNT, width), dtype=np.uint64)
+    if kind == "a counter in the low bits":
+        states[:, 0] = number
+    elif kind == "a counter in the high bits":
+        states[:, -1] = number << np.uint64(46)
+    elif kind == "small numbers in all words":
+        for word in range(width):
+            states[:, word] = (number >> np.uint64(word * 18 // width)) & np.uint64(63)
+        states[:, 0] |= number << np.uint64(20)
+    else:  # two words swapped
+        states[:, 0] = number & np.uint64(511)
+        states[:, width - 1] |= (number >> np.uint64(9)) << np.uint64(9 if width == 1 else 0)
+    return states
+
+
+@pytest.mark.parametrize("width", [1, 2, 7])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a counter in the low bits",
+        "a counter in the high bits",
+        "small numbers in all words",
+        "numbers that change places",
+    ],
+)
+def test_alike_states_have_fingerprints_like_random_ones(kind: str, width: int) -> None:
+    found = fingerprints(alike(kind, width))
+    for shift in (0, 8, 16, 24, 32):
+        pairs = equal_pairs(found >> np.uint64(shift) & np.uint64(0xFFFFFFFF))
+        assert pairs < MOST_EQUAL, f"bits from {shift} on"
+
+
+def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:
+    rng = np.random.default_rng(1)
+    states = rng.integers(0, 1 << 63, (400, 5), dtype=np.uint64)
+    before = fingerprints(states)
+    places = [(word, bit) for word in range(5) for bit in range(64)]
+    changed = np.repeat(states[np.newaxis], len(places), axis=0)
+    for number, (word, bit) in enumerate(places):
+        changed[number, :, word] ^= np.uint64(1 << bit)
+    after = fingerprints(changed.reshape(-1, 5)).reshape(len(places), -1)
+    flipped = np.bitwise_count(before ^ after).mean(axis=1)
+    assert 30 < flipped.min() < flipped.max() < 34

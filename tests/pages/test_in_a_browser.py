@@ -1,3 +1,5 @@
+"""Pages in a browser: phone, keyboard, light and dark."""
+
 from __future__ import annotations
 
 import re
@@ -9,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.command import highwater
+from tests.generation.incident import write_incident
 from tests.pages.conftest import assert_scheme, watched
 
 LATE = ("check", "replication/defect-late-fetch", "--workers", "1")
@@ -188,3 +192,56 @@ def test_hostile_texts_are_shown_and_do_nothing(opened: Callable[..., Any], host
         "text",
         "title",
     }
+
+
+# --- the page of an incident --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("incident")
+    write_incident(folder)
+    done = highwater("replay", folder, "--html", folder / "page.html")
+    assert done.status == 1, done.output
+    return folder / "page.html"
+
+
+@pytest.fixture
+def incident_page(browser: Any, incident: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page in a window of a width, light or dark."""
+    width, dark = getattr(request, "param", (1280, True))
+    with watched(browser, width=width, dark=dark) as page:
+        page.goto(incident.as_uri())
+        yield page
+
+
+@pytest.mark.parametrize(
+    ("incident_page", "dark"), [((390, False), False), ((1280, True), True)], indirect=["incident_page"]
+)
+def test_the_headline_is_on_the_first_screen_above_the_lanes(incident_page: Any, dark: bool) -> None:
+    assert (
+        incident_page.evaluate("document.documentElement.scrollWidth") <= incident_page.viewport_size["width"]
+    )
+    sentence = incident_page.get_by_text("orders-0 lost 64 committed records (offsets 120–183)").first
+    box = sentence.bounding_box()
+    assert 0 < box["y"] < 420
+    order = [
+        incident_page.get_by_text(text, exact=True).first.bounding_box()["y"]
+        for text in ("Timelines", "Violations", "What was read")
+    ]
+    assert [box["y"], *order] == sorted([box["y"], *order])
+    texts = incident_page.locator("svg.timeline text").all_text_contents()
+    assert {"broker 0", "broker 1", "broker 2", "min ISR", "log of 0", "log of 1", "log of 2"} <= set(texts)
+    assert_scheme(incident_page, dark=dark)
+
+
+def test_the_arrow_keys_go_from_change_to_change(incident_page: Any) -> None:
+    def change() -> int:
+        return int(re.search(r"Change (\d+) of \d+", incident_page.locator("body").inner_text())[1])  # type: ignore[index]
+
+    start = change()
+    incident_page.locator("svg.timeline[tabindex], [role=slider]").first.focus()
+    incident_page.keyboard.press("ArrowLeft")
+    assert change() == start - 1
+    incident_page.keyboard.press("ArrowRight")
+    assert change() == start

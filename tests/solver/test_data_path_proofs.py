@@ -1,10 +1,14 @@
-"""Leader completeness at message level, by induction, and the helper invariants that the proof needs."""
+"""Leader completeness at message level and KIP-320's properties, by induction with their helper invariants."""
 
 from __future__ import annotations
 
 import pytest
 
+from highwater.checker.base.processes import cores
 from highwater.checker.engines.native.levels import search
+from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.induction import helpers
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, graph
 from tests.slow import largest, often, slow
@@ -128,3 +132,46 @@ def test_with_messages_that_come_twice_it_does_not_hold() -> None:
     (found,) = search(model, SearchOptions(stop_at_first=True)).violations
     taken = [model.instances[number].sentence for number in found.path]
     assert taken.count("the controller takes broker 0's AlterPartition") == 2
+
+
+# --- KIP-320 ------------------------------------------------------------------------------------------
+
+
+TRUNCATION = catalogue.load("truncation")
+KIP_320 = TRUNCATION.protocol.profiles["kip_320"].rules
+
+
+def kip_320(replicas: int, records: int, epochs: int) -> Model:
+    """The protocol with logs of ``records`` records and leader epochs 0 to ``epochs``."""
+    bounds = {"replicas": replicas, "log_size": records, "max_records": records, "max_leader_epoch": epochs}
+    invariants = (*TRUNCATION.invariants, *helpers(TRUNCATION).invariants)
+    return Model(
+        TRUNCATION.protocol(bounds, KIP_320), [i for i in invariants if i.rule is None or i.rule in KIP_320]
+    )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "records", "epochs"),
+    [
+        (2, 2, 1),
+        pytest.param(3, 3, 3, marks=slow("the proof for a larger size; fast for the least")),
+        *(
+            pytest.param(*sizes, marks=largest("proofs for still larger sizes"))
+            for sizes in ((3, 4, 5), (4, 3, 3))
+        ),
+    ],
+)
+def test_isr_members_hold_what_is_committed(replicas: int, records: int, epochs: int) -> None:
+    result = induction.prove(kip_320(replicas, records, epochs), workers=cores())
+    assert result.failures == []
+    assert result.proved
+    assert result.never == []
+    assert {"weak_isr", "strong_isr"} <= {v.property for v in result.verdicts}
+
+
+def test_without_helpers_it_is_not_inductive() -> None:
+    model = kip_320(2, 2, 1)
+    model.properties = [p for p in model.properties if p.name in ("weak_isr", "strong_isr")]
+    result = induction.prove(model, known=helpers(TRUNCATION).invariants, actions=["leader_advance_hwm"])
+    assert set(broken(result)) == {"weak_isr", "strong_isr"}
+    assert all(v.failure and v.failure.excluded_by for v in result.failures)

@@ -15,7 +15,7 @@ from tests.generation import write_log
 from tests.spark.conftest import MASTER
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.runs.made import good_run, write
-from tests.traces.test_replay_command import run
+from tests.traces.test_inputs import run
 
 
 def on_spark(*arguments: object) -> Run:

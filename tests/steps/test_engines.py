@@ -1,4 +1,4 @@
-"""All engines agree on step properties that hold or fail."""
+"""All engines agree on step properties that hold or fail; the graph has them at its edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native, reference
+from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.solver import bounded
+from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult, SimulationOptions
 from highwater.model.language import (
@@ -26,6 +28,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
+from highwater.model.language.interpreter import Interpreter
 from tests.native.on_disk import PARTS, assert_same, manifest, on_disk, part, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -264,3 +267,54 @@ def test_another_property_is_another_search(tmp_path: Path) -> None:
     part(ledger("values_never_fall"), "in memory", tmp_path, 40, resume=False)
     with pytest.raises(InputError, match="made with other properties"):
         part(ledger("term_never_falls"), "in memory", tmp_path)
+
+
+# --- a column of transitions, an attribute of networkx's edges ----------------------------------------
+
+
+pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
+
+from highwater.checker.engines.columns import TRANSITIONS  # noqa: E402
+from highwater.checker.tables import count_tables, to_networkx, write  # noqa: E402
+
+
+def expected_edges(explored: Explored) -> list[set[str]]:
+    """The violations of each step of the graph, by the interpreter."""
+    model, found = explored.model, []
+    interpreter = Interpreter(model)
+    for source, instance in zip(explored.sources.tolist(), explored.instances.tolist(), strict=True):
+        before = explored.scalars(source)
+        after = interpreter.step(before, instance).state
+        assert after is not None
+        found.append(set(interpreter.broken(before, after)))
+    return found
+
+
+def written(explored: Explored, place: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    write(explored, place, 2, None)
+    counted = count_tables(place, explored.model, 0, None)
+    return pq.read_table(place / TRANSITIONS).to_pylist(), counted.violations
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
+    """With symmetry, the target may be a renaming of the state that the step leads to."""
+    model = ledger()
+    explored = explore(model, SearchOptions(workers=1, symmetry=symmetry))
+    rows, counts = written(explored, tmp_path)
+    names = [p.name for p in model.step_properties]
+    assert [{n for n in names if not row[n]} for row in rows] == expected_edges(explored)
+    assert {name for name, count in counts.items() if count} == set(DEPTHS)
+    assert sum(counts.values()) == sum(map(len, expected_edges(explored)))
+
+
+def test_edges_of_networkx() -> None:
+    explored = explore(ledger(), SearchOptions(workers=1))
+    edges = to_networkx(explored).edges(keys=True, data="violates")
+    found = {(source, key): set(names) for source, _, key, names in edges}
+    pairs = zip(explored.sources.tolist(), explored.instances.tolist(), strict=True)
+    assert found == dict(zip(pairs, expected_edges(explored), strict=True))
+    assert (
+        "violates"
+        not in next(iter(to_networkx(explore(Model(ledger().protocol), SearchOptions())).edges(data=True)))[2]
+    )

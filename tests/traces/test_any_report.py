@@ -1,21 +1,32 @@
-"""Any history of a partition, with any lines of brokers' logs, has a report: as text, JSON, page and events."""
+"""Any history has a report; generated metadata logs conform, and the replay finds a planted error."""
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.follow.session import ClusterLogs, Following
+from highwater.traces.inputs import inputs
+from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
+from highwater.traces.kafka.values import decode
+from highwater.traces.metadata.beliefs import automaton
+from highwater.traces.metadata.follow import MetadataFollower
+from highwater.traces.metadata.replay import Reading
+from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import styled_summary, summary
+from highwater.traces.reports.report import Report, styled_summary, summary
 from tests.checker.schema import form_problems
 from tests.generation import broker_lines as lines
-from tests.generation import records
+from tests.generation import records, write_log
+from tests.generation.incident import write_incident
+from tests.slow import slow
 from tests.traces.broker_lines import stamp
 from tests.traces.metadata.made_logs import (
     OFF,
@@ -24,6 +35,7 @@ from tests.traces.metadata.made_logs import (
     feature,
     registration,
     registration_change,
+    report_on,
     setting,
     write,
 )
@@ -115,3 +127,117 @@ def test_any_history_has_a_report(made: tuple[list[Any], dict[tuple[int, str], l
             following.close()
         assert following.counts.next_offset == report.records
         assert all(event.to_json() for event in events)
+
+
+# --- generated logs -----------------------------------------------------------------------------------
+
+
+SMALL: dict[str, Any] = {"partitions": 60, "records": 1200, "brokers": 6}
+
+
+def written(directory: Path) -> list[tuple[int, int, list[bytes]]]:
+    """The record batches: (first offset, time in ms, values)."""
+    found = []
+    for item in open_metadata_log(directory).batches():
+        assert not isinstance(item, Gap)
+        batch = item[1]
+        if not batch.control:
+            found.append((batch.base_offset, batch.timestamp, [v or b"" for v in batch.values]))
+    return found
+
+
+def check_explained(directory: Path) -> Report:
+    report = report_on(directory)
+    assert report.unexplained_count == 0, str(report)
+    assert report.notes == []
+    return report
+
+
+@pytest.mark.parametrize(("seed", "elr"), [(1, True), (2, False)])
+def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
+    made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
+    report = check_explained(tmp_path)
+    assert report.records == made >= 1200
+    assert report.profile == ("kafka_4_2" if elr else "before_kip_966")
+    records = [decode(value) for _, _, values in written(tmp_path) for value in values]
+    kinds = Counter(record.type for record in records)
+    assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
+    # Even a log this small has every kind of event.
+    assert kinds["REGISTER_BROKER_RECORD"] > 5
+    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 5
+    assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
+    fields = {name for r in records if r.type == "PARTITION_CHANGE_RECORD" for name in r.data}
+    assert {"isr", "leader", "replicas", "addingReplicas"} <= fields
+    assert ("eligibleLeaderReplicas" in fields) == elr
+
+
+def test_segments_and_snapshots(tmp_path: Path) -> None:
+    write_log(tmp_path, **SMALL, seed=3, segment_bytes=10_000, snapshot_every=250)
+    segments = sorted(p.name for p in tmp_path.glob("*.log"))
+    snapshots = sorted(tmp_path.glob("*.checkpoint"))
+    assert len(segments) > 3
+    assert segments[0] == f"{0:020d}.log"
+    assert len(snapshots) >= 4
+    report = check_explained(tmp_path)
+    assert report.figures["snapshots compared"] == len(snapshots)
+    # Without its first segments, the log starts at the second snapshot.
+    for segment in segments[:2]:
+        (tmp_path / segment).unlink()
+    report = report_on(tmp_path)
+    assert report.unexplained_count == 0
+    assert any("begins with the snapshot" in note for note in report.notes)
+
+
+def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
+    """With a watch, the follower examines every partition change; without one, it mostly uses cached transitions."""
+    write_log(tmp_path, partitions=300, records=4000, brokers=4, seed=5)
+    found = []
+    for watch in (NOBODY, Watch([lambda change: None])):
+        log, report = open_metadata_log(tmp_path), Report("", "", "")
+        follower = MetadataFollower(report, watch=watch)
+        for _ in Reading(log, follower, report).followed():
+            pass
+        follower.finish()
+        states = {partition.name: partition.observed for partition in follower.image.of_topics()}
+        found.append((states, report.changes, report.figures))
+    assert found[0] == found[1]
+
+
+def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
+    expected = report_on(tmp_path)
+    for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
+        with monkeypatch.context() as patched:
+            patched.setattr(automaton, name, limit)
+            report = report_on(tmp_path)
+        assert report.figures["steps explained"] > expected.figures["steps explained"]
+        for key in ("records", "changes", "unexplained_count", "findings_count", "profile"):
+            assert getattr(report, key) == getattr(expected, key)
+
+
+def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
+    """All partitions have a replica on the leaving broker, so its fencing needs more records than a batch holds."""
+    write_log(tmp_path, partitions=10_200, records=40_000, brokers=3, seed=3)
+    sizes = [len(values) for _, _, values in written(tmp_path)]
+    assert 10_000 in sizes
+    check_explained(tmp_path)
+
+
+@slow("150,000 records of each kind; the fast logs have hundreds")
+@pytest.mark.parametrize("elr", [True, False])
+def test_larger_logs_are_explained(tmp_path: Path, elr: bool) -> None:
+    write_log(tmp_path, partitions=1000, records=150_000, seed=10, elr=elr, snapshot_every=20_000)
+    check_explained(tmp_path)
+
+
+# --- the incident of the tutorial ---
+
+
+def test_the_made_incident_conforms_and_loses_64_records(tmp_path: Path) -> None:
+    write_incident(tmp_path)
+    (found,) = inputs([tmp_path]).found
+    report = replay(found.path, broker_logs=list(found.broker_logs))
+    assert (report.unexplained_count, report.notes, report.doubts) == (0, [], [])
+    (incident,) = report.incidents
+    assert (incident.severity, incident.lost, incident.first_lost) == ("lost", 64, 120)
+    assert [d.anchor for d in incident.defects] == ["cleared-elr"]

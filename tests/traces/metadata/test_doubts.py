@@ -44,7 +44,7 @@ from tests.traces.metadata.made_logs import (
     with_version,
     write,
 )
-from tests.traces.test_replay_command import run
+from tests.traces.test_inputs import run
 
 START = len(beginning())
 

@@ -1,8 +1,9 @@
-"""The report on a nonconforming line: the state before it, the nearest candidates, and why they fail."""
+"""A nonconforming line: the state before it and the nearest candidates; a changed field of a trace is reported."""
 
 from __future__ import annotations
 
 import copy
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.model import Model
 from highwater.model.language.tracker import NEAREST
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold, replay_run
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
-from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
+from tests.slow import WHOLE, slow
+from tests.traces.json_changes import another, fields_of, get, put
+from tests.traces.runs.made import counterexample_of, is_run, model_of, replayed, request_of, walk_of, write
 
 BY_A_GUARD = {
     "replication/defect-late-fetch": "stale_fetch_check",
@@ -214,3 +218,90 @@ def test_the_changed_example_is_not(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.write_text("\n".join(lines))
     assert ANSWER in str(replay_run(path))
+
+
+# --- changed traces -----------------------------------------------------------------------------------
+
+
+SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")
+OUTSIDE = {("meta", "scenario")}
+"""Fields that only people read."""
+
+
+def looked_at(path: Any) -> bool:
+    return path[:2] not in OUTSIDE
+
+
+def reported(tmp_path: Path, lines: Any) -> bool:
+    try:
+        return not replayed(tmp_path, lines).explained
+    except TraceError:
+        return True
+
+
+def check(tmp_path: Path, lines: Any, at: Any, path: Any, value: Any) -> bool:
+    """True if the replay reports the change; otherwise the changed trace must be a run."""
+    changed = copy.deepcopy(lines)
+    put(changed[at], path, value)
+    if reported(tmp_path, changed):
+        return True
+    assert is_run(changed), (at, path, value)
+    return False
+
+
+def places(lines: Any) -> Any:
+    return [(at, path) for at, line in enumerate(lines) for path in fields_of(line) if looked_at(path)]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_some_changes(scenario: str, whole: Any, tmp_path: Path) -> None:
+    """Changes of the first line need other models; the slow test covers them."""
+    lines = walk_of(scenario, depth=12, seed=1, whole=whole)
+    assert is_run(lines)
+    rng = random.Random(scenario)
+    chosen = rng.sample([place for place in places(lines) if place[0]], 15)
+    found = [check(tmp_path, lines, at, path, another(rng, get(lines[at], path))) for at, path in chosen]
+    assert sum(found) > len(found) // 2
+
+
+@slow("a change of each field of each line; the fast test has 15 of each run")
+@pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
+@pytest.mark.parametrize("scenario", SCENARIOS if WHOLE else SCENARIOS[:2])
+def test_every_field(scenario: str, whole: Any, tmp_path: Path) -> None:
+    lines = walk_of(scenario, depth=12, seed=2, whole=whole)
+    rng = random.Random(scenario)
+    for at, path in places(lines):
+        for _ in range(2):
+            check(tmp_path, lines, at, path, another(rng, get(lines[at], path)))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_change_left_out(scenario: str, tmp_path: Path) -> None:
+    """A trace without one of its changes does not conform, or is another run."""
+    lines = walk_of(scenario, depth=12)
+    for at, line in enumerate(lines[2:], 2):
+        for path in line["changes"]:
+            changed = copy.deepcopy(lines)
+            del changed[at]["changes"][path]
+            assert reported(tmp_path, changed) or is_run(changed), (at, path)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_lines_lost_doubled_and_in_another_order(scenario: str, tmp_path: Path) -> None:
+    lines = walk_of(scenario, depth=12, whole=True)
+    for at in range(2, len(lines)):
+        if at < len(lines) - 1:
+            assert reported(tmp_path, lines[:at] + lines[at + 1 :])
+            assert reported(tmp_path, [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]])
+        assert reported(tmp_path, lines[: at + 1] + lines[at:])
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_lines_lost_and_counted_anew(scenario: str, tmp_path: Path) -> None:
+    lines = walk_of(scenario, depth=12, whole=True)
+    for at in range(2, len(lines) - 1):
+        changed = copy.deepcopy(lines[:at] + lines[at + 1 :])
+        for step, line in enumerate(changed[1:]):
+            line["step"] = step
+        assert reported(tmp_path, changed) != is_run(changed), at
