@@ -29,6 +29,7 @@ class Mine(Protocol):
 @CLASS
 
     def define(self):
+@HEAD
         self.node, self.disk = Index("node", self.p.nodes), Index("disk", 2)
         self.place, self.shape = Enum("Place", "home work"), Enum("Shape", "ROUND LONG")
         self.msgs = Messages(ask=dict(to=self.node, prev=Int(0, 2)))
@@ -270,6 +271,11 @@ MISTAKES = [
         "50,000 different messages 'append', and 16,384 are the most (to 5 × term 10",
     ),
     ("CLASS", "def step(self, s):\n    s.next.n = 1", "nothing uses 'step': mark it by @action(…)"),
+    (
+        "CLASS",
+        "@action()\ndef x(self, s):\n    s.next.n = 1\n\n@action()\ndef x(self, s):\n    s.next.n = 2",
+        "there is an action 'x' above",
+    ),
     ("CLASS", "def is_small(self, s):\n    return s.n < 3", "or as a property"),
     ("CLASS", "@action(p='nodes')\ndef bad(self, s, p):\n    s.next.n = 1", "did you mean 'node'?"),
     ("CLASS", "@action\ndef bad(self, s):\n    s.next.n = 1", 'write @action("…")'),
@@ -280,6 +286,223 @@ MISTAKES = [
     ("CLASS", "profiles = {'a': Profile.of('careful')}", "write Profile.of"),
     ("CLASS", "rules = {'careful': 'It waits.'}", 'write {"name": Rule(…)}'),
     ("CLASS", "rules = {'careful': Rule('x', 'y'), 'never': Rule('x', 'y')}", 'write self.on("never")'),
+    ("DEFINE", 'x = Enum("Kind", "RED GREEN RED")', "different names"),
+    ("DEFINE", 'x = Enum("Kind", "")', "different names"),
+    ("DEFINE", 'x = Enum("Kind", [1, 2])', "are names, not 1"),
+    ("DEFINE", "x = Array(Int(0, 1), Bool)", "Array needs an Index or an Enum"),
+    ("DEFINE", "x = Set(Bool)", "Set needs an Index or an Enum"),
+    ("DEFINE", "x = Array(self.node, bool)", "Array needs a type"),
+    ("DEFINE", "x = Option(3)", "Option needs a type"),
+    ("DEFINE", 'x = Seq(Bool, "3")', "whole number"),
+    ("DEFINE", "x = Seq(int, 3)", "Seq needs a type"),
+    ("DEFINE", "x = Int(3, 1)", "has no value"),
+    ("DEFINE", "x = Int(0, 1.5)", "whole numbers, not 1.5"),
+    ("DEFINE", 'x = Index(3, "node")', "write Index(\"broker\", 3), not 3, 'node'"),
+    ("DEFINE", 'x = Index("node", True)', "not 'node', True"),
+    ("DEFINE", 'x = Enum("kind", True)', "an Enum has a name and members"),
+    ("DEFINE", 'x = Enum(3, "kind")', "an Enum has a name and members"),
+    ("DEFINE", "x = Seq(Bool, 10**6)", "Seq(Bool, 1000000) has too many scalars"),
+    ("DEFINE", 'x = Seq(Array(Index("n", 1000), Bool), 1000)', "too many scalars"),
+    ("DEFINE", 'x = Array(Index("n", 1 << 10), Array(Index("k", 1 << 10), Bool))', "too many scalars"),
+    (
+        "HEAD",
+        'self.state = Enum("State", "IDLE BUSY")',
+        "define() sets self.state, which every protocol has",
+    ),
+    ("HEAD", 'self.p = Index("p", 3); return Struct("State", n=Bool)', "define() sets self.p,"),
+    ("HEAD", 'self.rules = Set(Index("n", 2)); return Struct("State", n=Bool)', "define() sets self.rules,"),
+    ("HEAD", 'return {"n": Bool}', "it returns the Struct"),
+    ("HEAD", "return None", "define() returned None"),
+    ("CLASS", "x = Parameter(9, 1, 5, 'too much')", "not in its range, 1 to 5"),
+    (
+        "CLASS",
+        "@action(s='node')\ndef bad(self, s):\n    s.next.n = 1",
+        "cannot be called 's': its method begins with (self, s)",
+    ),
+    ("CLASS", "@action(self='node')\ndef bad(self, s):\n    s.next.n = 1", "cannot be called 'self'"),
+    (
+        "CLASS",
+        "@action()\ndef bad(self, s, who):\n    s.next.n = 1",
+        "'who' of action bad has no domain: write @action(…, who=",
+    ),
+    ("CLASS", "@action(who='node')\ndef bad(self, s):\n    s.next.n = 1", "gives 'who' a domain"),
+    ("CLASS", "@action()\ndef bad(self):\n    pass", "needs the parameters (self, s)"),
+    (
+        "CLASS",
+        "@action(says='{what}', who='node')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "names {what}; its parameters are who",
+    ),
+    (
+        "CLASS",
+        "@action(says='takes {}')\ndef bad(self, s):\n    s.next.n = 1",
+        "names {}; its parameters are none",
+    ),
+    (
+        "CLASS",
+        "@action(says='takes {who', who='node')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "the sentence of action bad",
+    ),
+    (
+        "CLASS",
+        "@action(who=Index('n', 2))\ndef bad(self, s, who):\n    s.next.n = 1",
+        "the domain of 'who' of bad is the name of an attribute",
+    ),
+    (
+        "CLASS",
+        "@action(who='pair')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "parameter 'who': Pair cannot be enumerated",
+    ),
+    ("CLASS", "@action(rule='carefull')\ndef bad(self, s):\n    s.next.n = 1", "no rule 'carefull'"),
+    ("CLASS", "@action()\ndef on(self, s):\n    s.next.n = 1", "an action cannot be called 'on'"),
+    (
+        "CLASS",
+        "ways = 3\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "ranges over 'ways', which is neither a type nor a list",
+    ),
+    (
+        "CLASS",
+        "ways = 'abc'\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "'ways' cannot be 'abc': write a type, a list or a tuple",
+    ),
+    (
+        "CLASS",
+        "ways = iter([1, 2])\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "'ways' cannot be <list_iterator",
+    ),
+    (
+        "CLASS",
+        "ways = {'a'}\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "'ways' cannot be {'a'}",
+    ),
+    (
+        "CLASS",
+        "ways = Int(0, 1 << 17)\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "it has too many values (the maximum is 131,072)",
+    ),
+    (
+        "CLASS",
+        "ways = Set(Index('node', 60))\n\n@action(who='ways')\ndef bad(self, s, who):\n    s.next.n = 1",
+        "too many values",
+    ),
+    (
+        "CLASS",
+        "ways = Int(0, 400)\n\n@action(a='ways', b='ways')\ndef bad(self, s, a, b):\n    s.next.n = 1",
+        "has 160,801 combinations of parameter values",
+    ),
+    ("CLASS", "@property\n@action()\ndef bad(self, s):\n    s.next.n = 1", "hides 'bad' of Mine"),
+    ("CLASS", "@staticmethod\n@action()\ndef bad(self, s):\n    s.next.n = 1", "hides 'bad' of Mine"),
+    ("CLASS", "@classmethod\n@action()\ndef bad(self, s):\n    s.next.n = 1", "hides 'bad' of Mine"),
+    (
+        "CLASS",
+        "from functools import cached_property\n\n@cached_property\n@action()\ndef bad(self, s):\n    s.next.n = 1",
+        "hides 'bad' of Mine",
+    ),
+    ("CLASS", "@property\n@invariant('x')\ndef bad(self, s):\n    return s.on", "hides 'bad' of Mine"),
+    ("CLASS", "@invariant('x')\ndef bad(self, s):\n    return s.on", "would not be checked"),
+    ("CLASS", "invariants = (len,)", "is a tuple of what @invariant marks"),
+    (
+        "CLASS",
+        "invariants = (small, invariant('x', name='small')(lambda m, s: s.on))",
+        "two properties have the name 'small'",
+    ),
+    (
+        "CLASS",
+        "step_properties = (step_property('x', name='small')(lambda m, before, after: after.on),)",
+        "two properties have the name 'small'",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', name='small')(lambda m, s: s.on),)",
+        "two properties have the name 'small'",
+    ),
+    (
+        "CLASS",
+        "reachable = (reachable('x', name='small')(lambda m, s: s.on),)",
+        "two properties have the name 'small'",
+    ),
+    (
+        "CLASS",
+        "helpers = (invariant('x', name='small')(lambda m, s: s.on),)",
+        "two properties have the name 'small'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='deadlock')(lambda m, s: s.on),)",
+        "cannot be called 'deadlock'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='invariants')(lambda m, s: s.on),)",
+        "cannot be called 'invariants'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='step_properties')(lambda m, s: s.on),)",
+        "cannot be called 'step_properties'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='liveness')(lambda m, s: s.on),)",
+        "cannot be called 'liveness'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='helpers')(lambda m, s: s.on),)",
+        "cannot be called 'helpers'",
+    ),
+    (
+        "CLASS",
+        "invariants = (invariant('x', name='reachable')(lambda m, s: s.on),)",
+        "cannot be called 'reachable'",
+    ),
+    ("CLASS", "invariants = (invariant('x', rule='carefull')(lambda m, s: s.on),)", "no rule 'carefull'"),
+    ("CLASS", "invariants = (invariant('x', needs='nods')(lambda m, s: s.on),)", "no parameter 'nods'"),
+    ("CLASS", "profiles = {'hasty': Profile.of('nothing', 'carefull')}", "did you mean 'careful'"),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=weak('count', when=lambda m: True))(lambda m, s: s.on),)",
+        "is a function of (protocol, state)",
+    ),
+    ("CLASS", "liveness = (eventually('x', fair='count')(lambda m, s: s.on),)", ", not 'count'"),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=[weak('count'), weak('count')])(lambda m, s: s.on),)",
+        "or weak(…) + strong(…), not [(",
+    ),
+    ("CLASS", "def initial(self):\n    return [{'x': 1}]", "State has no field 'x'"),
+    (
+        "CLASS",
+        "def initial(self):\n    return [{'pair': {'who': 7, 'up': False}}]",
+        "State.pair: Pair.who: 7 is not a value of Index",
+    ),
+    ("CLASS", "def initial(self):\n    return [{'on': 0}]", "State.on: expected a bool, not 0"),
+    ("CLASS", "def initial(self):\n    return []", "has no initial state"),
+    ("CLASS", "def initial(self):\n    return {'n': 1}", "a list of states, not one state"),
+    ("CLASS", "def initial(self):\n    return None", "a list of states, not None"),
+    ("CLASS", "def initial(self):\n    return [None]", "expected State, not None"),
+    ("CLASS", "def initial(self):\n    return [{1: 2}]", "expected State"),
+    ("TOP", "@invariant\ndef bad(m, s):\n    return s.on", "@invariant needs parentheses"),
+    ("TOP", "@eventually\ndef bad(m, s):\n    return s.on", "@eventually needs parentheses"),
+    (
+        "TOP",
+        "@invariant('x')\ndef bad(m, before, after):\n    return after.on",
+        "an invariant is a function of (protocol, state); bad: missing",
+    ),
+    (
+        "TOP",
+        "@step_property('x')\ndef bad(m, s):\n    return s.on",
+        "a step property is a function of (protocol, before, after); bad: too many",
+    ),
+    ("TOP", "eventually('x')(lambda m: True)", "the eventually property is a function of (protocol, state)"),
+    (
+        "TOP",
+        "refines(Protocol, 'x')(lambda m, before, after: {})",
+        "a refinement is a function of (protocol, state)",
+    ),
+    ("TOP", "invariant('x')(small)", "a function of (protocol, state), not Invariant"),
+    ("TOP", "weak('count', by='node')", "by= lists the names of parameters: write by=['node']"),
+    ("TOP", "weak(action()(lambda self, s: None))", "names actions by texts or either(…), not Action"),
+    ("TOP", "eventually('x', c=Index('n', 2))(lambda m, s, c: s.on)", "the domain of 'c'"),
     # comparisons of Python objects
     ("TOP", "@step_property('x')\ndef p(m, before, after):\n    return after.o is None", "after.o is None"),
     ("TOP", "@eventually('x')\ndef p(m, state):\n    return state.on is True", "state.on is True"),
@@ -305,9 +528,9 @@ MISTAKES = [
     ("SMALL", 'require("x", s.n <= 2)\nreturn s.n <= 2', "it only looks"),
 ]
 """Where the mistake stands, its text, and a part of the error message that says what to write."""
-PLACES = {"ACT": 8, "DEFINE": 8, "CLASS": 4, "TOP": 0, "SMALL": 4}
+PLACES = {"ACT": 8, "DEFINE": 8, "HEAD": 8, "CLASS": 4, "TOP": 0, "SMALL": 4}
 """The indentation of the text."""
-HEADS = {"ACT": 3, "DEFINE": 0, "CLASS": 4, "TOP": 0, "SMALL": 3}
+HEADS = {"ACT": 3, "DEFINE": 0, "HEAD": 1, "CLASS": 4, "TOP": 0, "SMALL": 3}
 """The lines above the text on which the error may stand: the head of the function or of the class."""
 
 
@@ -317,7 +540,7 @@ def written(where: str, text: str) -> tuple[str, range]:
     whole = MINE.replace(mark, textwrap.indent(text, " " * PLACES[where]) + "\n")
     first = MINE[: MINE.index(mark)].count("\n") + 1
     lines = range(first - HEADS[where], first + 3 + text.count("\n"))
-    return re.sub(r"^@(?:ACT|DEFINE|CLASS|TOP)\n", "\n", whole, flags=re.M), lines
+    return re.sub(r"^@(?:ACT|DEFINE|HEAD|CLASS|TOP)\n", "\n", whole, flags=re.M), lines
 
 
 @pytest.mark.parametrize(("where", "text", "remedy"), MISTAKES, ids=[text for _, text, _ in MISTAKES])

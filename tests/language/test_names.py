@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from highwater.checker.scenarios.catalogue import Definition, load
 from highwater.model.language import (
     Array,
     Bool,
@@ -16,26 +20,26 @@ from highwater.model.language import (
     Int,
     LanguageError,
     Model,
-    Option,
     Parameter,
-    Profile,
-    Rule,
-    Seq,
-    Set,
     State,
     Struct,
     action,
     eventually,
     invariant,
+    otherwise,
+    reachable,
     require,
+    step_property,
+    when,
+    where,
 )
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.state import Next
 from highwater.model.language.types import StructValue
 from tests.language.wrong import Base, at_its_place
+from tests.zoo import stepping
 
 NODE = Index("node", 2)
-CAREFUL = {"careful": Rule("test", "It waits.")}
 CRASHES = {"crashes": Parameter(1, 0, 2, "crashes")}
 
 
@@ -51,145 +55,12 @@ def step_of(self: Any, s: State, who: Any) -> None:
     """A valid action."""
 
 
-def without_state(self: Any) -> None:
-    """Not an action: no state parameter."""
-
-
-def on(self: Any, s: State) -> None:
-    """A name that every protocol already has."""
-
-
 def holds(m: Any, s: State) -> Any:
     return s.f
 
 
 def protocol(**attributes: Any) -> Any:
     return type("Wrong", (Base,), attributes)
-
-
-def sets(**attributes: Any) -> Any:
-    """A protocol whose ``define`` also sets these attributes."""
-
-    def define(self: Any) -> Struct:
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        return Struct("State", f=Bool)
-
-    return protocol(define=define)()
-
-
-def starting(states: Any) -> Any:
-    """The initial states of a protocol whose ``initial`` returns ``states``."""
-    fields = {"f": Bool, "pair": Struct("Pair", n=Int(0, 3))}
-    wrong = protocol(define=lambda self: Struct("State", **fields), initial=lambda self: states)
-    return Model(wrong()).initial
-
-
-START = {"f": False, "pair": {"n": 1}}
-DECLARATIONS: list[tuple[Callable[[], object], str]] = [
-    (lambda: Enum("Kind", "RED GREEN RED"), "different names"),
-    (lambda: Enum("Kind", ""), "different names"),
-    (lambda: Enum("Kind", [1, 2]), "are names, not 1"),  # type: ignore[list-item]
-    (lambda: Array(Int(0, 1), Bool), "Array needs an Index or an Enum"),  # type: ignore[arg-type]
-    (lambda: Set(Bool), "Set needs an Index or an Enum"),  # type: ignore[arg-type]
-    (lambda: Array(NODE, bool), "Array needs a type"),  # type: ignore[arg-type]
-    (lambda: Option(3), "Option needs a type"),  # type: ignore[arg-type]
-    (lambda: Seq(Bool, "3"), "whole number"),  # type: ignore[arg-type]
-    (lambda: Seq(int, 3), "Seq needs a type"),  # type: ignore[arg-type]
-    (lambda: Int(3, 1), "has no value"),
-    (lambda: Int(0, 1.5), "whole numbers, not 1.5"),  # type: ignore[arg-type]
-    (lambda: Parameter(9, 1, 5, "too much"), "not in its range, 1 to 5"),
-    # actions
-    (lambda: action(s="node")(step), r"cannot be called 's': its method begins with \(self, s\)"),
-    (lambda: action(self="node")(step), "cannot be called 'self'"),
-    (lambda: action()(step_of), r"'who' of action step_of has no domain: write @action\(…, who="),
-    (lambda: action(who="node")(step), "gives 'who' a domain"),
-    (lambda: action()(without_state), r"needs the parameters \(self, s\)"),
-    (lambda: action(says="{what}", who="node")(step_of), r"names \{what\}; its parameters are who"),
-    (lambda: action(says="takes {}")(step), r"names \{\}; its parameters are none"),
-    (lambda: action(says="takes {who", who="node")(step_of), "the sentence of action step_of"),
-    (lambda: protocol(on=action()(on)), "an action cannot be called 'on'"),
-    (lambda: action(step), "@action needs parentheses"),  # type: ignore[arg-type]
-    (lambda: invariant(holds), "@invariant needs parentheses"),  # type: ignore[arg-type]
-    (lambda: eventually(holds), "@eventually needs parentheses"),  # type: ignore[arg-type]
-    # properties and reserved attributes of a class
-    (lambda: protocol(holds=invariant("test")(holds)), "would not be checked"),
-    (lambda: protocol(invariants=invariant("test")(holds)), "is a tuple of what @invariant marks"),
-    (lambda: protocol(invariants=(holds,)), "is a tuple of what @invariant marks"),
-    (
-        lambda: sets(state=Enum("State", "IDLE BUSY")),
-        r"define\(\) sets self\.state, which every protocol has",
-    ),
-    (lambda: sets(p=Index("p", 3)), r"define\(\) sets self\.p,"),
-    (lambda: sets(rules=Set(NODE)), r"define\(\) sets self\.rules,"),
-    # rules, parameters and domains
-    (
-        lambda: protocol(rules=CAREFUL, profiles={"hasty": Profile.of("nothing", "carefull")})(),
-        "profile hasty: .*no rule 'carefull'.*did you mean 'careful'",
-    ),
-    (
-        lambda: Model(protocol(rules=CAREFUL, step=action(rule="carefull")(step))()),
-        "no rule 'carefull'.*did you mean 'careful'",
-    ),
-    (lambda: Model(Base(), [invariant("test", rule="careful")(holds)]), "no rule 'careful'"),
-    (
-        lambda: Model(protocol(parameters=CRASHES)(), [invariant("test", needs="crashs")(holds)]),
-        "no parameter 'crashs'.*did you mean 'crashes'",
-    ),
-    (
-        lambda: Model(Base(), [invariant("test")(holds) for _ in range(2)]),
-        "two properties have the name 'holds'",
-    ),
-    (lambda: Model(protocol(step=action(who="nodes")(step_of))()), r"'nodes', which define\(\) does not set"),
-    (
-        lambda: Model(protocol(nodes=3, step=action(who="nodes")(step_of))()),
-        "ranges over 'nodes', which is neither a type nor a list",
-    ),
-    (
-        lambda: Model(protocol(step=action(who="pair")(step_of))()),
-        "parameter 'who': Pair cannot be enumerated",
-    ),
-    # results
-    (lambda: protocol(define=lambda self: {"f": Bool})(), r"define\(\) returned .*it returns the Struct"),
-    (lambda: protocol(define=lambda self: None)(), r"define\(\) returned None"),
-    (lambda: Model(protocol(step=action()(holds))()), "action holds returned a value"),
-    (lambda: starting([{**START, "g": 1}]), "State has no field 'g'"),
-    (lambda: starting([{**START, "pair": {"n": 7}}]), r"State\.pair: Pair\.n: 7 is not a value of Int"),
-    (lambda: starting([{**START, "f": 0}]), r"State\.f: expected a bool, not 0"),
-    (lambda: starting([]), "has no initial state"),
-    (lambda: starting(START), "a list of states, not one state"),
-    (lambda: starting(None), "a list of states, not None"),
-    (lambda: starting([None]), "expected State, not None"),
-    (lambda: starting([{1: 2}]), "expected State"),
-]
-
-
-@pytest.mark.parametrize(
-    ("declare", "message"), DECLARATIONS, ids=[f"{i}-{m[:24]}" for i, (_, m) in enumerate(DECLARATIONS)]
-)
-def test_a_wrong_declaration_is_one_line_with_its_place(declare: Callable[[], object], message: str) -> None:
-    with pytest.raises(LanguageError, match=message) as error:
-        declare()
-    assert "\n" not in str(error.value)
-    assert re.search(r"language/(test_names|wrong)\.py:\d+$", str(error.value.place))
-
-
-def test_a_second_action_of_one_name_is_refused() -> None:
-    def twice() -> object:
-        class Wrong(Base):
-            @action()
-            def step(self, s: State) -> None:
-                s.next.n = 1
-
-            @action()  # type: ignore[no-redef]
-            def step(self, s: State) -> None:  # noqa: F811
-                s.next.n = 2
-
-        return Wrong
-
-    with pytest.raises(LanguageError, match="there is an action 'step' above") as error:
-        twice()
-    at_its_place(error.value, twice)
 
 
 def test_a_field_with_the_name_of_an_attribute_is_refused() -> None:
@@ -262,3 +133,159 @@ def test_a_property_that_returns_no_condition_is_refused(result: Callable[[State
         Model(Base(), [invariant("test")(gives)])
     with pytest.raises(LanguageError, match=place):
         Model(Base(), [], [eventually("test")(gives)])
+
+
+# --- hidden actions, and blocks that end early --------------------------------------------------------
+
+
+def untyped(value: object) -> Any:
+    """The value, for an argument of a wrong type."""
+    return value
+
+
+def is_refused(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(LanguageError, match=message) as error:
+        declare()
+    assert "\n" not in str(error.value)
+    assert re.search(r"(test_names|wrong)\.py:\d+$", str(error.value.place))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def of_step(m: Any, before: State, after: State) -> Any:
+    return before.n <= after.n
+
+
+def test_properties_made_in_a_loop_can_have_names() -> None:
+    steps = tuple(step_property("test", name=f"step_{i}")(of_step) for i in range(2))
+    goals = tuple(reachable("test", name=f"goal_{i}")(holds) for i in range(2))
+    made = protocol(step_properties=steps, reachable=goals)
+    assert [p.name for p in Model(made(), step_properties=steps).step_properties] == ["step_0", "step_1"]
+    assert [g.name for g in goals] == ["goal_0", "goal_1"]
+
+
+def test_a_property_of_an_extended_protocol_cannot_hide_one_of_another_kind() -> None:
+    protocol = load("truncation").protocol
+    name, source = load("truncation").invariants[0].name, load("truncation").invariants[0].source
+
+    @step_property(source, name=name)
+    def grows(m: Any, before: State, after: State) -> Any:
+        return True
+
+    extended = type("Extended", (protocol,), {"step_properties": (grows,)})
+    with pytest.raises(LanguageError, match=f"two properties have the name '{name}' in Extended"):
+        Definition.of("extended", extended)
+
+
+# --- hidden actions and properties ------------------------------------------------------------------------------------
+
+
+def wraps(function: Any) -> Any:
+    """A decorator that keeps what it gets in the closure of a new function."""
+
+    def step_of(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    return step_of
+
+
+MARKED = action(who="node")(step_of)
+
+
+def test_a_decorator_that_hides_an_action_is_refused() -> None:
+    copied = functools.wraps(untyped(MARKED))(lambda *_: None)
+    is_refused(lambda: protocol(step_of=copied), "hides 'step_of' of Wrong")
+    is_refused(lambda: protocol(step_of=wraps(MARKED)), "hides 'step_of' of Wrong")
+    is_refused(
+        lambda: type("Derived", (protocol(step_of=MARKED),), {"step_of": step_of}),
+        "'step_of' of Derived does not replace the action 'step_of' of its base: decorate it",
+    )
+
+
+def test_a_hidden_action_of_a_module_is_refused() -> None:
+    module = types.ModuleType("steps")
+    untyped(module).step_of = property(untyped(MARKED))
+    is_refused(lambda: protocol(modules=(module,)), "hides 'step_of' of steps")
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+def returns(m: Any, s: State) -> None:
+    with when(s.f):
+        s.next.n = 1
+        return
+    s.next.g = True
+
+
+def breaks(m: Any, s: State) -> None:
+    for n in m.node:
+        with when(s.f):
+            s.next.row[n] = 1
+            break
+
+
+def continues(m: Any, s: State) -> None:
+    for n in m.node:
+        with when(s.f):
+            pass
+        with otherwise(
+            s.g,
+        ):
+            if n == 0:
+                continue
+            s.next.row[n] = 1
+
+
+def returns_in_a_loop(m: Any, s: State) -> None:
+    with when(s.f):
+        for n in m.node:
+            s.next.row[n] = 1
+            if n == 1:
+                return
+
+
+def helped(m: Any, s: State) -> None:
+    returns(m, s)
+
+
+@pytest.mark.parametrize(
+    ("body", "word", "line"),
+    [
+        (returns, "return", 3),
+        (breaks, "break", 4),
+        (continues, "continue", 8),
+        (returns_in_a_loop, "return", 5),
+    ],
+)
+def test_leaving_a_block_is_refused(body: Any, word: str, line: int) -> None:
+    with pytest.raises(
+        LanguageError, match=rf"'{word}' leaves a `with when\(…\):` block in every state"
+    ) as error:
+        Model(stepping(Base, body)())
+    assert str(error.value.place).endswith(f"test_names.py:{body.__code__.co_firstlineno + line}")
+
+
+def test_leaving_a_block_of_a_helper_function_is_refused() -> None:
+    with pytest.raises(LanguageError, match="'return' leaves") as error:
+        Model(stepping(Base, helped)())
+    at_its_place(error.value, returns)
+
+
+def test_what_is_inside_or_around_a_block_can_end_early() -> None:
+    def steps(m: Any, s: State) -> None:
+        def one(n: Any) -> Any:
+            return where(n == 1, 1, 2)
+
+        with contextlib.nullcontext():
+            with when(s.f):
+                for n in m.node:
+                    if n == 0:
+                        continue
+                    s.next.row[n] = one(n)
+                    break
+            return
+
+    (instance,) = Model(stepping(Base, steps)()).instances
+    assert len(instance.writes) == 1
