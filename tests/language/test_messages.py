@@ -238,50 +238,6 @@ def test_symmetry_renames_the_fields_of_messages() -> None:
     assert "property not_the_first differs" in str(asymmetry(Model(Pings(), [not_the_first])))
 
 
-@pytest.mark.parametrize(
-    ("declare", "message"),
-    [
-        (lambda: Messages(ask=NODE), "is a dict of its fields"),  # type: ignore[arg-type]
-        (lambda: Messages(has=dict(who=NODE)), "cannot have a kind 'has'"),
-        (lambda: Messages(send=dict(who=NODE)), "cannot have a kind 'send'"),
-        (
-            lambda: Messages(ask=dict(n=Int(0, 1 << 20))),
-            "1,048,577 different messages 'ask', and 16,384 are the most",
-        ),
-    ],
-)
-def test_a_wrong_kind_is_refused(declare: Any, message: str) -> None:
-    with pytest.raises(LanguageError, match=message):
-        declare()
-
-
-@pytest.mark.parametrize(
-    ("stated", "message"),
-    [
-        (lambda m, s: s.next.post.send("aks", who=1), r"no messages 'aks'; .*did you mean 'ask'"),
-        (lambda m, s: s.next.post.send("ask", who=1), "has the fields much, of, too"),
-        (lambda m, s: s.next.post.send("tell", who=1, up=3), "expected a bool"),
-        (lambda m, s: s.next.post.send("tell", who=1, sup=True), "no field 'sup'; .*did you mean 'up'"),
-        (lambda m, s: s.next.post.send(3), "named by its kind first"),
-        (lambda m, s: s.post.send("stop"), r"write s\.next\.….send"),
-        (lambda m, s: require("", s.next.post.has("stop")), "only written"),
-    ],
-)
-def test_a_wrong_call_names_its_place(stated: Any, message: str) -> None:
-    with pytest.raises(LanguageError, match=message) as error:
-        model(stated)
-    assert "test_messages.py" in str(error.value.place)
-
-
-def test_sending_and_writing_the_whole_set_is_refused() -> None:
-    def stated(m: Any, s: State) -> None:
-        s.next.post.send("stop")
-        s.next.post = {}
-
-    with pytest.raises(LanguageError, match="a second time"):
-        model(stated)
-
-
 def test_a_message_under_when_is_sent_only_there() -> None:
     def stated(m: Any, s: State) -> None:
         with when(s.up):
@@ -425,15 +381,7 @@ def test_a_counterexample_starts_in_its_initial_state() -> None:
     ("given", "condition", "message"),
     [
         ([{"n": free, "paint": free, "row": free}], lambda s: s.n > 2, "holds in none of the states"),
-        ([{"n": 3}], lambda s: True, r"n: 3 is not a value of Int\(-2\.\.2\)"),
-        ([{"m": 3}], lambda s: True, "has no field 'm'"),
-        ([{"n": free(1, 7)}], lambda s: True, "7 is not a value"),
-        ([{"post": free}], lambda s: True, "is given one by one"),
-        ([{"n": free(free)}], lambda s: True, "in which nothing is free"),
-        ([{"paint": {"RED": 1}}], lambda s: True, "has the elements RED, GREEN, BLUE, not RED"),
-        ([{}], lambda s: s.n, "it returns a condition"),
         ([{}], lambda s: require("", s.n > 0), "only looks"),
-        ([], lambda s: True, "has no initial state"),
     ],
 )
 def test_a_wrong_initial_state_names_its_place(given: Any, condition: Any, message: str) -> None:
@@ -470,11 +418,6 @@ def test_free_fields_have_every_value_inside_the_bounds() -> None:
             return [{"n": free, "o": free, "log": free}]
 
     assert len(Model(Bounded()).initial) == 3 * 4 * 4
-
-
-def test_free_without_values_is_refused() -> None:
-    with pytest.raises(LanguageError, match="names the values to choose from"):
-        free()
 
 
 def test_too_many_candidates_are_refused() -> None:

@@ -32,7 +32,7 @@ class Mine(Protocol):
 @HEAD
         self.node, self.disk = Index("node", self.p.nodes), Index("disk", 2)
         self.place, self.shape = Enum("Place", "home work"), Enum("Shape", "ROUND LONG")
-        self.msgs = Messages(ask=dict(to=self.node, prev=Int(0, 2)))
+        self.msgs = Messages(ask=dict(to=self.node, prev=Int(0, 2)), tell=dict(who=self.node, up=Bool), stop={})
         self.asked = self.msgs.of("ask")
         self.pair = pair = Struct("Pair", who=self.node, up=Bool)
         other_pair = Struct("OtherPair", who=self.node, up=Bool)
@@ -42,7 +42,7 @@ class Mine(Protocol):
         return Struct("State", n=Int(0, 4), on=Bool, log=Seq(Int(0, 2), 2, bound="log"), who=Set(self.node), row=row,
             at=self.place, o=Option(self.node), disk=self.disk, pair=pair, msgs=self.msgs, g=Bool, node=self.node,
             shape=self.shape, disks=Set(self.disk), other_pair=other_pair, parcel=Option(pair), small=Option(Int(0, 3)),
-            negative=Option(Int(-2, 3)), logs=logs)
+            negative=Option(Int(-2, 3)), logs=logs, shades=Array(self.place, Bool))
 
     def record(self, s, n):
         s.next.log = s.log.append(n)
@@ -210,6 +210,12 @@ MISTAKES = [
     ("ACT", "s.next.n = 5", "is not a value of Int(0..4)"),
     ("ACT", "s.msgs.send('ask', to=1, prev=0)", "write s.next.….send(…)"),
     ("ACT", "s.next.msgs.send('ask', to=1)", "has the fields prev"),
+    ("ACT", "s.next.msgs.send('aks', to=1)", "did you mean 'ask'"),
+    ("ACT", "s.next.msgs.send('tell', who=1, up=3)", "expected a bool"),
+    ("ACT", "s.next.msgs.send('tell', who=1, sup=True)", "did you mean 'up'"),
+    ("ACT", "s.next.msgs.send(3)", "named by its kind first"),
+    ("ACT", 'require("x", s.next.msgs.has("stop"))', "only written"),
+    ("ACT", "s.next.msgs.send('stop'); s.next.msgs = {}", "a second time"),
     # state that is no field
     ("ACT", "self.count = s.n", "add a field to the state"),
     ("ACT", "SEEN.append(1)", "add a field to the state"),
@@ -503,6 +509,82 @@ MISTAKES = [
     ("TOP", "weak('count', by='node')", "by= lists the names of parameters: write by=['node']"),
     ("TOP", "weak(action()(lambda self, s: None))", "names actions by texts or either(…), not Action"),
     ("TOP", "eventually('x', c=Index('n', 2))(lambda m, s, c: s.on)", "the domain of 'c'"),
+    ("DEFINE", "x = Messages(ask=self.node)", "is a dict of its fields"),
+    ("DEFINE", "x = Messages(has=dict(who=self.node))", "cannot have a kind 'has'"),
+    ("DEFINE", "x = Messages(send=dict(who=self.node))", "cannot have a kind 'send'"),
+    ("CLASS", "def initial(self):\n    return [{'n': free(1, 7)}]", "7 is not a value"),
+    ("CLASS", "def initial(self):\n    return [{'msgs': free}]", "is given one by one"),
+    ("CLASS", "def initial(self):\n    return [{'n': free(free)}]", "in which nothing is free"),
+    ("CLASS", "def initial(self):\n    return [{'n': free()}]", "names the values to choose from"),
+    (
+        "CLASS",
+        "def initial(self):\n    return [{'shades': {'home': True}}]",
+        "has the elements home, work, not home",
+    ),
+    (
+        "CLASS",
+        "def initial(self):\n    return [{'n': free}]\n\ndef initially(self, s):\n    return s.n > 4",
+        "holds in none of the states",
+    ),
+    (
+        "CLASS",
+        "def initial(self):\n    return [{}]\n\ndef initially(self, s):\n    return s.n",
+        "it returns a condition",
+    ),
+    (
+        "CLASS",
+        "def initial(self):\n    return [{}]\n\ndef initially(self, s):\n    return require('x', s.n > 0)",
+        "only looks",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=weak('cout'))(lambda m, s: s.on),)",
+        "'cout' fair, which is no action of",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=weak('act', by=['broker']))(lambda m, s: s.on),)",
+        "act have no parameter 'broker'",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=strong('act', again=False))(lambda m, s: s.on),)",
+        "no parameter 'again'",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', fair=weak('count', when=lambda m, s: require('x', s.on)))(lambda m, s: s.on),)",
+        "writes or requires something",
+    ),
+    ("CLASS", "liveness = (leads_to('x', name='live')(lambda m, s: s.on),)", "returns (premise, goal)"),
+    (
+        "CLASS",
+        "liveness = (leads_to('x', name='live')(lambda m, s, n: (s.on, s.on)),)",
+        "parameter 'n' of liveness property live has",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', name='live', n='node')(lambda m, s: s.on),)",
+        "gives 'n' a domain, and its function has no",
+    ),
+    (
+        "CLASS",
+        "liveness = (eventually('x', name='live', n='nods')(lambda m, s, n: s.on),)",
+        "ranges over 'nods', which define() does",
+    ),
+    (
+        "CLASS",
+        "liveness = (leads_to_always('x', name='live')(lambda m, s: s.on),)",
+        "leads-to-always property live returns (premise, goal)",
+    ),
+    (
+        "CLASS",
+        "liveness = (always_eventually('x', name='live')(lambda m, s: (s.on, s.on)),)",
+        "live returns the goal",
+    ),
+    ("CLASS", "liveness = (eventually('x')(lambda m, s: [s.on]),)", "it returns a condition"),
+    ("CLASS", "liveness = (eventually_always('x')(lambda m, s: []),)", "returned no goal at all"),
+    ("CLASS", "liveness = (eventually_always('x')(lambda m, s: s.at),)", "it returns a condition"),
     # comparisons of Python objects
     ("TOP", "@step_property('x')\ndef p(m, before, after):\n    return after.o is None", "after.o is None"),
     ("TOP", "@eventually('x')\ndef p(m, state):\n    return state.on is True", "state.on is True"),

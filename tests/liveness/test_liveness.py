@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,31 +150,6 @@ def test_a_run_that_violates_nothing_is_refused(
     )
     with pytest.raises(BrokenRunError, match=why):
         counterexample.follow_all(flapping, [run])
-
-
-def requires_something(m: Protocol, s: State) -> Any:
-    require("the link is up", s.up)
-    return s.up
-
-
-def declared(**fields: Any) -> Liveness:
-    return replace(protocols.delivered_strongly, **fields)
-
-
-@pytest.mark.parametrize(
-    ("liveness", "message"),
-    [
-        (declared(fair=weak("delivr")), "'delivr' fair, which is no action of flapping"),
-        (declared(fair=weak("deliver", by=["broker"])), "deliver have no parameter 'broker'"),
-        (declared(fair=strong("deliver", again=False)), "no parameter 'again'"),
-        (declared(function=lambda m, s: s.sent), "returns (premise, goal)"),
-        (declared(fair=weak("deliver", when=requires_something)), "writes or requires something"),
-    ],
-)
-def test_an_invalid_declaration_is_an_error(liveness: Any, message: str) -> None:
-    with pytest.raises(LanguageError) as wrong:
-        Model(Flapping(), (), [liveness])
-    assert message in str(wrong.value)
 
 
 def test_actions_that_are_fair_as_one_are_one_group() -> None:
@@ -550,29 +524,6 @@ def test_constant_liveness_is_reported_for_all_parameter_values_together() -> No
 
     constant = constant_properties(Model(Election(), (), [nothing, one_of_them]))
     assert constant == {"nothing": "has a goal that is true in every state"}
-
-
-def wrong(mark: Callable[..., Any], function: Callable[..., Any], **domains: str) -> Callable[[], object]:
-    return lambda: Model(Election(), (), [mark("T", name="live", **domains)(function)])
-
-
-@pytest.mark.parametrize(
-    ("declare", "message"),
-    [
-        (wrong(leads_to, lambda m, s, n: (s.settled, s.settled)), "parameter 'n' of liveness property live has"),
-        (wrong(eventually, lambda m, s: s.settled, n="node"), "gives 'n' a domain, and its function has no"),
-        (wrong(eventually, lambda m, s, n: s.settled, n="nodes"), "ranges over 'nodes', which define() does"),
-        (wrong(leads_to_always, lambda m, s: s.settled), "leads-to-always property live returns (premise, goal)"),
-        (wrong(always_eventually, lambda m, s: (s.settled, s.settled)), "live returns the goal"),
-        (wrong(eventually, lambda m, s: [s.settled]), "it returns a condition"),
-        (wrong(eventually_always, lambda m, s: []), "returned no goal at all"),
-        (wrong(eventually_always, lambda m, s: s.leader), "it returns a condition"),
-    ],
-)  # fmt: skip
-def test_an_invalid_parameter_is_an_error(declare: Callable[[], object], message: str) -> None:
-    with pytest.raises(LanguageError) as error:
-        declare()
-    assert message in str(error.value)
 
 
 def test_a_parameter_without_values_is_an_error() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from highwater.checker.engines.spark.checkpoint import (
 )
 from highwater.checker.engines.state_graph import Words
 from tests.durable.waiting import without_waiting
+from tests.traces.json_changes import put
 
 RUN = SearchIdentity("name", "{}", "content", 2, 3)
 LEVELS, EACH = 4, 10
@@ -71,31 +73,29 @@ def rewrite(kept: SparkCheckpoint, name: str, change: Callable[[dict[str, Any]],
     kept.write_manifest(name, plain)
 
 
-def part(number: int, place: int, value: object) -> Callable[[dict[str, Any]], object]:
-    return lambda plain: plain["parts"][number].__setitem__(place, value)
-
-
-_, FILE, COUNT, BASE = range(4)
-WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
-    "another level's": lambda plain: plain.update(number=1),
-    "totals that are none": lambda plain: plain["totals"].update(surprise=1),
-    "states of another search": lambda plain: plain["totals"].update(distinct_states=1),
-    "a part that begins elsewhere": part(1, BASE, 4),
-    "a first part that does not begin the level": part(0, BASE, 1),
-    "an empty part": lambda plain: plain["parts"].append([2, plain["parts"][0][FILE], 0, EACH, 0, 0]),
-    "a file elsewhere": part(0, FILE, "../level-00001.json"),
-    "a file at the root": part(0, FILE, "/etc/passwd"),
-    "a file of candidates": part(0, FILE, "from-00001-0123456789ab.rows"),
-    "transitions elsewhere": lambda plain: plain["steps"].append([None, "../run.json", 1, 0, 0, 0]),
-    "a part without its checksum": lambda plain: plain["parts"].__setitem__(0, plain["parts"][0][:2]),
-    "places that are words": lambda plain: plain["totals"].update(found={"p": "ab"}),
+VALUES: dict[str, tuple[str, object]] = {
+    "another level's": ("number", 1),
+    "totals that are none": ("totals/surprise", 1),
+    "states of another search": ("totals/distinct_states", 1),
+    "a part that begins elsewhere": ("parts/1/3", 4),
+    "a first part that does not begin the level": ("parts/0/3", 1),
+    "a file elsewhere": ("parts/0/1", "../level-00001.json"),
+    "a file at the root": ("parts/0/1", "/etc/passwd"),
+    "a file of candidates": ("parts/0/1", "from-00001-0123456789ab.rows"),
+    "transitions elsewhere": ("steps", [[None, "../run.json", 1, 0, 0, 0]]),
+    "places that are words": ("totals/found", {"p": "ab"}),
+}
+"""What is wrong → the path of an entry, and its value. A part has its bucket, file, count of rows, and first row."""
+CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "an empty part": lambda plain: plain["parts"].append([2, plain["parts"][0][1], 0, EACH, 0, 0]),
+    "a part without its checksum": lambda plain: put(plain, "parts/0", plain["parts"][0][:2]),
     "no totals": lambda plain: plain.pop("totals"),
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", [*VALUES, *CHANGES])
 def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: SparkCheckpoint) -> None:
-    rewrite(kept, "level-00002.json", WRONG[wrong])
+    rewrite(kept, "level-00002.json", CHANGES.get(wrong) or (lambda plain: put(plain, *VALUES[wrong])))
     with pytest.raises(InputError, match=r"level-00002.json is damaged"):
         kept.levels()
 
@@ -164,14 +164,8 @@ def test_a_damaged_level_file_is_refused(
 
 
 def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
-    rewrite(
-        kept,
-        "level-00003.json",
-        lambda plain: (
-            plain["totals"].update(distinct_states=LEVELS * EACH - 1),
-            plain["parts"][1].__setitem__(COUNT, 6),
-        ),
-    )
+    for path, value in (("totals/distinct_states", LEVELS * EACH - 1), ("parts/1/2", 6)):
+        rewrite(kept, "level-00003.json", partial(put, path=path, new=value))
     level = kept.levels()[3]
     with pytest.raises(InputError, match="is damaged"):
         kept.fingerprints(level.parts[1])

@@ -28,7 +28,10 @@ def get(value: Any, path: FieldPath) -> Any:
     return value
 
 
-def put(value: Any, path: FieldPath, new: Any) -> None:
+def put(value: Any, path: FieldPath | str, new: Any) -> None:
+    """Set a field. As a text, a path has its parts between slashes."""
+    if isinstance(path, str):
+        path = tuple(int(part) if part.lstrip("-").isdigit() else part for part in path.split("/"))
     get(value, path[:-1])[path[-1]] = new
 
 

@@ -47,7 +47,7 @@ def refused(folder: Path, lines: Any) -> TraceError:
 
 def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
     changed = copy.deepcopy(lines)
-    put(changed[at], tuple(int(p) if p.isdigit() else p for p in path.split("/")), value)
+    put(changed[at], path, value)
     return changed
 
 
