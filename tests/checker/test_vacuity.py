@@ -20,13 +20,11 @@ from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Int,
-    LanguageError,
     Model,
     Protocol,
     State,
     Struct,
     action,
-    invariant,
     reachable,
     require,
     step_property,
@@ -511,37 +509,6 @@ def test_z3_reaches_goals(lock: Callable[[str], Path]) -> None:
 def test_a_goal_is_not_constant(lock: Callable[[str], Path]) -> None:
     path = lock('properties = []\n[expect]\nreachable = ["nobody_can_have_it"]\n')
     assert constant_properties(Request.of(scenario_files.find(str(path)), Overrides()).model()) == {}
-
-
-@reachable("L1")
-def it_is_three(m: Protocol, s: Struct) -> object:
-    return True
-
-
-@invariant("L1")
-def it_is_small(m: Protocol, s: Struct) -> object:
-    return True
-
-
-@pytest.mark.parametrize(
-    ("attributes", "wrong"),
-    [
-        ({"invariants": (it_is_three,)}, "it_is_three of Counter: `reachable` lists what @reachable marks"),
-        ({"reachable": (it_is_small,)}, "it_is_small of Counter: `reachable` lists what @reachable marks"),
-        ({"own": it_is_three}, "own is not among the reachable goals"),
-    ],
-)
-def test_a_class_lists_goals_in_their_place(attributes: dict[str, object], wrong: str) -> None:
-    with pytest.raises(LanguageError, match=wrong):
-        type("Counter", (Protocol,), attributes)
-
-
-def test_a_goal_is_a_function_of_one_state_or_two() -> None:
-    def none_at_all(m: object) -> object:
-        return True
-
-    with pytest.raises(LanguageError, match="none_at_all is a function of"):
-        reachable("L1")(none_at_all)
 
 
 class Quotient(Protocol):

@@ -1,4 +1,4 @@
-"""Encode record batches as the controller does, and compress them as Kafka's producer does."""
+"""Encode record batches as the controller does, and compress them as Kafka's producer does; decode control records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ from highwater.traces.kafka.batches import (
     PREFIX,
 )
 from highwater.traces.kafka.codec import put_varint
-from highwater.traces.kafka.values import encode_control
+from highwater.traces.kafka.schemas import CONTROL as CONTROL_SCHEMAS
+from highwater.traces.kafka.values import (
+    DamagedRecord,
+    MetadataRecord,
+    UnknownRecord,
+    _by_version,
+    _read,
+    control_type,
+    encode_control,
+)
 
 
 def encode_batch(
@@ -89,3 +98,23 @@ def compress(codec: str, data: bytes) -> bytes:
     if codec == "zstd":
         return bytes(cramjam.zstd.compress(data))
     raise ValueError(f"no compression {codec!r}")
+
+
+# --- control records ----------------------------------------------------------------------------------
+
+
+_READERS = {(s.key, v): (name, v, read) for s in CONTROL_SCHEMAS for name, v, read in _by_version(s)}
+_NAMES = {schema.key: schema.name for schema in CONTROL_SCHEMAS}
+_VERSION = struct.Struct(">h")
+
+
+def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
+    """Decode a control record; ``type`` is LEADER_CHANGE and so on. Raises like ``decode``."""
+    kind = control_type(key)
+    if len(value) < _VERSION.size:
+        raise DamagedRecord("a control record without a version")
+    version: int = _VERSION.unpack_from(value)[0]
+    known = _READERS.get((kind, version))
+    if known is None:
+        raise UnknownRecord(kind, version, _NAMES.get(kind, f"control record {kind}"))
+    return _read(known, value, 0)

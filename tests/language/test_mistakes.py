@@ -585,6 +585,14 @@ MISTAKES = [
     ("CLASS", "liveness = (eventually('x')(lambda m, s: [s.on]),)", "it returns a condition"),
     ("CLASS", "liveness = (eventually_always('x')(lambda m, s: []),)", "returned no goal at all"),
     ("CLASS", "liveness = (eventually_always('x')(lambda m, s: s.at),)", "it returns a condition"),
+    (
+        "CLASS",
+        "invariants = (reachable('x', name='goal')(lambda m, s: s.on),)",
+        "goal of Mine: `reachable` lists what @reachable marks",
+    ),
+    ("CLASS", "reachable = (small,)", "small of Mine: `reachable` lists what @reachable marks"),
+    ("CLASS", "own = reachable('x')(lambda m, s: s.on)", "own is not among the reachable goals"),
+    ("TOP", "reachable('x')(lambda m: True)", "is a function of"),
     # comparisons of Python objects
     ("TOP", "@step_property('x')\ndef p(m, before, after):\n    return after.o is None", "after.o is None"),
     ("TOP", "@eventually('x')\ndef p(m, state):\n    return state.on is True", "state.on is True"),

@@ -81,12 +81,6 @@ def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
         store.close()
 
 
-@settings(max_examples=60)
-@given(limit=st.sampled_from([0, 200, 1000]), steps=STEPS)
-def test_a_store_is_a_dictionary(limit: int, steps: list[Step]) -> None:
-    held_against_a_dictionary(Store(limit, None), steps)
-
-
 def full_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After this number of writes, the disk is full."""
     honest, calls = DataFile.write, itertools.count()
@@ -99,11 +93,13 @@ def full_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataFile, "write", write)
 
 
-@settings(max_examples=30)
-@given(after=st.integers(0, 12), limit=st.sampled_from([0, 200]), steps=STEPS)
-def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int, steps: list[Step]) -> None:
+@settings(max_examples=90)
+@given(after=st.integers(0, 12) | st.none(), limit=st.sampled_from([0, 200, 1000]), steps=STEPS)
+def test_a_store_is_a_dictionary(after: int | None, limit: int, steps: list[Step]) -> None:
+    """The disk gets full ``after`` some writes, or never."""
     with pytest.MonkeyPatch.context() as patch:
-        full_after(after, patch)
+        if after is not None:
+            full_after(after, patch)
         held_against_a_dictionary(Store(limit, None), steps)
 
 

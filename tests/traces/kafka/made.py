@@ -14,8 +14,7 @@ from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
 from highwater.traces.kafka.schemas import ArrayOf, Field, Schema, Type
 from highwater.traces.kafka.values import UnknownRecord, control_type, decode, encode
 from tests import recordings
-from tests.generation.batches import control_batch, encode_batch
-from tests.generation.control import decode_control
+from tests.generation.batches import control_batch, decode_control, encode_batch
 
 CLUSTERS_4_2 = recordings.folder("traces/kafka-4.2/clusters")
 NAMES_4_2 = sorted(p.name for p in CLUSTERS_4_2.iterdir()) if CLUSTERS_4_2.is_dir() else []

@@ -27,7 +27,7 @@ from highwater.traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from tests.generation.control import decode_control
+from tests.generation.batches import decode_control
 from tests.traces.kafka.made import TOPIC_ID, change, ids, structure, versions
 
 

@@ -19,7 +19,7 @@ from highwater.traces.messages.request_lines import (
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.requests import NODES, write_fetches
-from tests.traces.requests.changes import END, START
+from tests.traces.requests.sensitivity import END, START
 
 
 def log_of(directory: Path, fetches: int = 6) -> Path:
