@@ -360,7 +360,7 @@ class Lock(Protocol):
         s.next.waiting = s.waiting.without(c)
 '''
 BOTH_GOALS = 'reachable = ["the_lock_changes_hands", "the_lock_is_held"]\n'
-ALONE = f"properties = []\n[expect]\n{BOTH}"
+ALONE = f"properties = []\n[expect]\n{BOTH_GOALS}"
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_properties_are_checked_in_all_states_despite_goals(lock: Callable[[str]
     (alone,) = highwater(
         "check", lock(ALONE.replace('"the_lock_changes_hands", ', "")), "--json", "-"
     ).results
-    path = lock(f"[expect]\n{BOTH}")
+    path = lock(f"[expect]\n{BOTH_GOALS}")
     run = highwater("check", path, "--json", "-")
     (result,) = run.results
     assert (run.status, result["verdict"], result["complete"]) == (0, "holds", True)
@@ -421,7 +421,7 @@ def test_a_limit_that_comes_first_leaves_it_open(lock: Callable[[str], Path]) ->
 
 
 def test_an_option_shows_the_run_to_a_goal(lock: Callable[[str], Path]) -> None:
-    path = lock(f"[expect]\n{BOTH}")
+    path = lock(f"[expect]\n{BOTH_GOALS}")
     asked = ["check", path, "--property", "the_lock_changes_hands"]
     page = path.with_name("page.html")
     run = highwater(*asked, "--html", page)
@@ -485,7 +485,7 @@ def test_an_invalid_goal_gives_one_line(
 
 
 def test_the_first_violation_is_no_goal(lock: Callable[[str], Path]) -> None:
-    request = Request.of(scenario_files.find(str(lock(f"[expect]\n{BOTH}"))), Overrides())
+    request = Request.of(scenario_files.find(str(lock(f"[expect]\n{BOTH_GOALS}"))), Overrides())
     assert request.for_first().goals == request.for_walks().goals == ()
     outcome = explore(request, "native", by_name.search("native"), SearchOptions(stop_at_first=True))
     assert (outcome.verdict, outcome.reachable, outcome.broken) == ("holds", {}, ())

@@ -1,0 +1,106 @@
+"""An explorer session: paths, steps as the interpreter's, and a search for the nearest state."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.explore.condition import condition
+from highwater.checker.explore.session import LONGEST, Answers, Path
+from highwater.checker.scenarios.request import asked
+from highwater.model.language.graph import compile_nodes
+from highwater.model.language.initial import Scalars
+
+
+def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:
+    """Each reachable state's distance from ``start``, by the interpreter."""
+    session, found, left = views.session, {start: 0}, deque([start])
+    while left:
+        state = left.popleft()
+        for after in session.interpreter.successors(state):
+            if after not in found:
+                found[after] = found[state] + 1
+                left.append(after)
+    return found
+
+
+def test_an_address_restores_the_path() -> None:
+    for path in (Path(), Path(3), Path(0, (1, 2, 300))):
+        assert Path.parse(str(path)) == path
+    for text in ("", "a", "0..1", "-1", "0.1e3", "٣", "0.99999999999", "0." * 9000):
+        with pytest.raises(InputError, match="no address"):
+            Path.parse(text)
+
+
+def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Answers) -> None:
+    session = views.session
+    state = session.model.initial[0]
+    refused = next(n for n, fate in enumerate(session.choices.fates(state)) if fate > 0)
+    guard = session.interpreter.refusals(state, session.model.instances[refused])[0]
+    with pytest.raises(InputError, match=f"step 1: .* cannot be taken: '{guard}' does not hold"):
+        session.states(Path(0, (refused,)))
+    with pytest.raises(InputError, match="there is no step 9999"):
+        session.states(Path(0, (9999,)))
+    with pytest.raises(InputError, match="no initial state 5"):
+        session.states(Path(5))
+    with pytest.raises(InputError, match="steps at most"):
+        session.states(Path(0, (0,) * (LONGEST + 1)))
+
+
+def test_enabled_steps_are_the_interpreter_s(views: Answers) -> None:
+    session = views.session
+    for state in session.states(session.walk(Path(), 30, 5)):
+        steps = [s for s in session.interpreter.steps(state) if s.state is not None]
+        taken = [session.model.instances[n] for n in session.possible(state)]
+        assert taken == [s.instance for s in steps]
+        assert [session.after(state, n) for n in session.possible(state)] == [s.state for s in steps]
+
+
+def test_a_walk_is_its_seed_s(views: Answers) -> None:
+    session = views.session
+    assert session.walk(Path(), 20, 1) == session.walk(Path(), 20, 1)
+    assert len({str(session.walk(Path(), 20, seed)) for seed in range(5)}) >= 3
+    assert session.walk(Path(), 20, 1).steps[:4] == session.walk(Path(), 4, 1).steps
+
+
+def test_the_nearest_state_is_a_nearest_one(views: Answers) -> None:
+    session = views.session
+    start = session.walk(Path(), 1, 0)
+    distance = levels(views, session.states(start)[-1])
+    texts = (
+        "any(replicas[r].hwm > 0 for r in replica)",
+        "logs[0].length > logs[1].length",
+        "quorum.leader_epoch.value == 1 and size(quorum.isr) == 1",
+        "quorum.leader_epoch.is_(0) and logs[1].length == 1",
+        "quorum.leader_epoch.value > 5",
+    )
+    met = 0
+    for text in texts:
+        holds = compile_nodes([condition(session.model, text)])
+        wanted = [d for state, d in distance.items() if holds(state)[0]]
+        path, result = session.nearest(start, text)
+        assert (path is None) == (not wanted), text
+        if path is not None:
+            met += 1
+            assert path.steps[: len(start.steps)] == start.steps
+            assert len(path.steps) - len(start.steps) == min(wanted)
+            assert session.said(session.states(path)[-1], text) == "true"
+        else:
+            assert result.distinct_states == len(distance)
+    assert met >= 3
+
+
+def test_a_search_changes_nothing_of_the_model(views: Answers) -> None:
+    model = views.session.model
+    before = (model.initial, model.properties, model.liveness, model.start)
+    views.session.nearest(views.session.walk(Path(), 3, 1), "next_record_id == 1")
+    assert (model.initial, model.properties, model.liveness, model.start) == before
+
+
+def test_a_search_does_not_end_at_a_step_that_violates_a_property() -> None:
+    session = Answers(asked("replication/controller/sanity-fenced-member-joins")).session
+    path = session.nearest(Path(), "partition.partition_epoch > 2")[0]
+    assert path is not None
+    assert session.said(session.states(path)[-1], "partition.partition_epoch > 2") == "true"
