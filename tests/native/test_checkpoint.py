@@ -39,6 +39,7 @@ from tests.slow import often, slow
 
 SCENARIO = "truncation/kip-101"
 STATES = 59_788
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +250,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def full(self: DataFile, array: Any) -> int:
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise FULL
         return honest(self, array)
 
     monkeypatch.setattr(DataFile, "append", full)
@@ -277,7 +278,7 @@ def test_a_complete_search_is_complete_without_its_last_checkpoint(
 
     def full(self: Checkpoint, name: str, plain: Any) -> None:
         if plain["states"] is None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise FULL
         honest(self, name, plain)
 
     with monkeypatch.context() as patch:
@@ -405,7 +406,6 @@ def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
 
 
 SMALL = {"max_records": 1}
-FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture(scope="module")

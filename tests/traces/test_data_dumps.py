@@ -309,15 +309,18 @@ LOSS = (
 """Broker 0 leads alone and fails. Broker 2 is elected with a shorter log."""
 
 
+AFTER = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
+"""The partition after the loss."""
+
+
 def loss(folder: Path, *of_broker_0: str) -> Incident:
     """The incident of a loss of the offsets 20 to 49, with these lines at the end of broker 0's log."""
     write(folder / "__cluster_metadata-0", [*beginning(min_isr="1"), *LOSS])
     alone = PartitionState((0, 1, 2), (0,), leader=0, partition_epoch=1)
-    after = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
     logs = {
         (0, "state-change"): [lines.leads(0, "t-0", TOPICS["t"], alone, 0, 0)],
         (0, "server"): [lines.hwm_moved(0, "t-0", 0, 50)],
-        (2, "state-change"): [lines.leads(2, "t-0", TOPICS["t"], after, 20, 20)],
+        (2, "state-change"): [lines.leads(2, "t-0", TOPICS["t"], AFTER, 20, 20)],
     }
     now = 1014
     for (broker, file), written in logs.items():
@@ -377,15 +380,13 @@ def test_another_directory_that_was_deleted_does_not_count(tmp_path: Path) -> No
 
 
 def test_a_log_that_followed_the_new_leader_may_be_truncated(tmp_path: Path) -> None:
-    after = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
-    line = lines.follows(0, "t-0", after, 50, 20).message
+    line = lines.follows(0, "t-0", AFTER, 50, 20).message
     its = holder(loss(tmp_path, LOADED, line, FOUND))
     assert (its.state, its.directory) == (advice.UNKNOWN, STRAY)
 
 
 def test_a_log_that_grew_under_the_new_leader_counts_as_it_was_before(tmp_path: Path) -> None:
-    after = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
-    line = lines.follows(0, "t-0", after, 20, 20).message
+    line = lines.follows(0, "t-0", AFTER, 20, 20).message
     its = holder(loss(tmp_path, line, LOADED, FOUND))
     assert (its.state, its.records, its.directory) == (advice.UNKNOWN, 0, STRAY)
 
@@ -402,8 +403,7 @@ def test_a_log_that_is_set_aside_is_not_the_log_of_a_replica() -> None:
 
 def test_a_log_of_a_replica_that_returned_is_another_log(tmp_path: Path) -> None:
     """Broker 0 is a replica again, with a new log. The old one still has the records."""
-    after = PartitionState((0, 1, 2), (2,), leader=2, leader_epoch=1, partition_epoch=2)
-    its = holder(loss(tmp_path, LOADED, MARKED, lines.follows(0, "t-0", after, 0, 0).message))
+    its = holder(loss(tmp_path, LOADED, MARKED, lines.follows(0, "t-0", AFTER, 0, 0).message))
     assert (its.state, its.records, its.directory) == (advice.HAS, 30, STRAY)
 
 

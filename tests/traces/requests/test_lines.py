@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from highwater.traces.messages.request_lines import (
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.requests import NODES, write_fetches
+from tests.traces.json_changes import put
 from tests.traces.requests.sensitivity import END, START
 
 
@@ -64,7 +66,7 @@ def test_lines_that_are_cut_off_are_counted(tmp_path: Path) -> None:
     assert any("2 lines of request logs are cut off" in note for note in report.notes)
 
 
-def changed(path: Path, change: Callable[[dict[str, Any]], None], number: int = 0) -> Path:
+def changed(path: Path, change: Callable[[dict[str, Any]], object], number: int = 0) -> Path:
     texts = path.read_text().splitlines()
     head, body = texts[number].split(START)
     content = json.loads(body[: -len(END)])
@@ -74,42 +76,43 @@ def changed(path: Path, change: Callable[[dict[str, Any]], None], number: int = 
     return path
 
 
-def asked(body: dict[str, Any]) -> dict[str, Any]:
-    part: dict[str, Any] = body["request"]["topics"][0]["partitions"][0]
-    return part
+ASKED, ANSWERED = "request/topics/0/partitions/0/", "response/responses/0/partitions/0/"
+WRONG: list[tuple[str, object, str]] = [
+    ("response", [], "response: expected `object`"),
+    ("totalTimeMs", 90_000_000, "totalTimeMs: expected `float` <= 86400000"),
+    ("sendTimeMs", -5.0, "sendTimeMs: expected `float` >= 0"),
+    ("requestQueueTimeMs", 5.0, "requestQueueTimeMs: longer than totalTimeMs"),
+    ("requestHeader/requestApiKey", "1", "requestHeader.requestApiKey: no number"),
+    (ASKED + "fetchOffset", 7.0, r"topics\[0\].partitions\[0\].fetchOffset: expected `int`, got"),
+    (ASKED + "fetchOffset", 2**63, r"partitions\[0\].fetchOffset: "),
+    (ASKED + "currentLeaderEpoch", 2**31, "currentLeaderEpoch: expected `int` <= 2147483647"),
+    (ASKED + "lastFetchedEpoch", -2, "lastFetchedEpoch: expected `int` >= -1"),
+    (ANSWERED + "highWatermark", None, r"partitions\[0\].highWatermark: expected `int`, got `null`"),
+    ("request/topics/0", {"partitions": []}, "request.topics.topicId: missing"),
+]
 
 
-def answered(body: dict[str, Any]) -> dict[str, Any]:
-    part: dict[str, Any] = body["response"]["responses"][0]["partitions"][0]
-    return part
+@pytest.mark.parametrize(("field", "value", "message"), WRONG, ids=[message[:60] for *_, message in WRONG])
+def test_an_error_says_file_line_and_field(field: str, value: object, message: str, tmp_path: Path) -> None:
+    path = changed(log_of(tmp_path), partial(put, path=field, new=value), 1)
+    with pytest.raises(TraceError, match=message) as wrong:
+        replay(tmp_path)
+    assert (wrong.value.path, wrong.value.line) == (str(path), 2)
 
 
-WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
-    (lambda b: b.pop("request"), "2: request: missing"),
-    (lambda b: b.update(response=[]), "response: expected `object`"),
-    (lambda b: b.update(totalTimeMs=90_000_000), "totalTimeMs: expected `float` <= 86400000"),
-    (lambda b: b.update(sendTimeMs=-5.0), "sendTimeMs: expected `float` >= 0"),
-    (lambda b: b.update(requestQueueTimeMs=5.0), "requestQueueTimeMs: longer than totalTimeMs"),
-    (lambda b: b["requestHeader"].update(requestApiKey="1"), "requestHeader.requestApiKey: no number"),
-    (lambda b: asked(b).update(fetchOffset=7.0), r"topics\[0\].partitions\[0\].fetchOffset: expected `int`, got"),
-    (lambda b: asked(b).update(fetchOffset=2**63), r"partitions\[0\].fetchOffset: "),
-    (lambda b: asked(b).update(currentLeaderEpoch=2**31), "currentLeaderEpoch: expected `int` <= 2147483647"),
-    (lambda b: asked(b).update(lastFetchedEpoch=-2), "lastFetchedEpoch: expected `int` >= -1"),
-    (lambda b: answered(b).update(highWatermark=None), r"partitions\[0\].highWatermark: expected `int`, got `null`"),
-    (lambda b: b["request"]["topics"][0].pop("topicId"), "request.topics.topicId: missing"),
-    (lambda b: b["request"].pop("replicaState"), "request.replicaState: missing"),
+CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda body: body["request"].pop("replicaState"), "request.replicaState: missing"),
+    (lambda body: body.pop("request"), "2: request: missing"),
     (lambda b: b.update(principal="\N{NO-BREAK SPACE}", clientInformation=None, totalTimeMs=None), "totalTimeMs: "),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
-def test_an_error_says_file_line_and_field(
-    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path
-) -> None:
-    path = changed(log_of(tmp_path), change, 1)
-    with pytest.raises(TraceError, match=message) as wrong:
-        replay(tmp_path)
-    assert (wrong.value.path, wrong.value.line) == (str(path), 2)
+def test_a_missing_field_is_an_error(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    for change, message in CHANGES:
+        changed(path, change, 1)
+        with pytest.raises(TraceError, match=message):
+            replay(tmp_path)
 
 
 @pytest.mark.parametrize(
