@@ -590,7 +590,11 @@ MISTAKES = [
         "invariants = (reachable('x', name='goal')(lambda m, s: s.on),)",
         "goal of Mine: `reachable` lists what @reachable marks",
     ),
-    ("CLASS", "reachable = (small,)", "small of Mine: `reachable` lists what @reachable marks"),
+    (
+        "CLASS",
+        "reachable = (invariant('x', name='goal')(lambda m, s: s.on),)",
+        "goal of Mine: `reachable` lists what @reachable marks",
+    ),
     ("CLASS", "own = reachable('x')(lambda m, s: s.on)", "own is not among the reachable goals"),
     ("TOP", "reachable('x')(lambda m: True)", "is a function of"),
     # comparisons of Python objects
