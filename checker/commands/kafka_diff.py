@@ -17,11 +17,11 @@ from highwater.checker.commands.conform import Run, beside, jars_of, kafka_of
 from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.infer import (
-    TrialCase,
-    Trial,
     Explaining,
     StatesTrial,
     Switches,
+    Trial,
+    TrialCase,
     WalksTrial,
 )
 from highwater.checker.conform.junit import JunitFile

@@ -388,7 +388,7 @@ class Explaining:
 
 def _ended(results: Results) -> bool:
     """True if a comparison ended early, for another reason than the number of states."""
-    return any(result.stopped_by not in (None, "limit_states") for _, result, _ in results)
+    return any(result.stopped_by not in (None, "states") for _, result, _ in results)
 
 
 class _Search(Explaining):
