@@ -17,13 +17,11 @@ from highwater.checker.commands.options import (
     limit_seconds_option,
     quiet_option,
 )
-from highwater.checker.conform.results import Sample
 from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
-from highwater.checker.scenarios.search import SearchOptions
 from highwater.errors import unknown
 
 if TYPE_CHECKING:
@@ -101,21 +99,12 @@ def diff(
     """
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     if kafkas:
-        from highwater.checker.commands.kafka_diff import compare_releases, request_of
+        from highwater.checker.commands.kafka_diff import compare_releases
 
         if within or each_rule or actions or any_state:
             raise InputError("--in, --each-rule, --action and --any-state compare rules, not Kafkas")
         overrides = Overrides.parse(settings, rules, profile)
-        return compare_releases(
-            [request_of(name, overrides) for name in names],
-            kafkas,
-            Sample(sample),
-            SearchOptions(workers=1 if sample else 0, limit_seconds=limit_seconds, all_states=True),
-            overrides,
-            output,
-            page,
-            junit,
-        )
+        return compare_releases(names, kafkas, overrides, sample, limit_seconds, output, page, junit)
     if sample or junit:
         raise InputError("--sample and --junit need --kafka")
     if not 1 <= len(names) <= 2:

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
@@ -33,6 +32,7 @@ from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language import Model
 from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 from highwater.traces.reports.text import count
@@ -162,7 +162,7 @@ class KafkaDiff:
         found = result.examples[key]
         (example,) = comparison.shown(result, self.second, 1, [key])
         kinds = Counter({key: result.differences[key]})
-        run = _shown(comparison, key, found, example)
+        run = _shown(comparison.model, key, comparison.instances_of(found), example)
         self._found.append((rules, _Change(None, request, example, len(found.path), run, kinds)))
 
     def lines(self) -> Iterator[str]:
@@ -203,45 +203,43 @@ def _rules(trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
     ]
 
 
-def _shown(comparison: ReleaseComparison | ReleaseWalks, key: Key, found: Any, example: Example) -> ShownRun:
+def _shown(model: Model, key: Key, path: Sequence[int], example: Example) -> ShownRun:
     """The path to a difference as a run for a page. The last step's note has the request and both answers."""
-    model = comparison.model
-    *steps, last = taken(model, model.initial[0], comparison.instances_of(found))
+    *steps, last = taken(model, model.initial[0], path)
     note = " · ".join(line.strip() for line in example.lines[1:] if not line.strip()[:1].isdigit())
-    return ShownRun(
-        f"{key[0]}: {', '.join(key[1])}", comparison.model.protocol.name, (*steps, replace(last, note=note))
-    )
+    title = f"{key[0]}: {', '.join(key[1])}"
+    return ShownRun(title, model.protocol.name, (*steps, replace(last, note=note)))
 
 
 def compare_releases(
-    requests: Sequence[Request],
+    names: Sequence[str],
     kafkas: Sequence[str],
-    sample: Sample,
-    options: SearchOptions,
     overrides: Overrides,
+    sample: int | None,
+    limit_seconds: float | None,
     output: JsonOutput,
     page: PageOutput,
     junit: str | None,
 ) -> Status:
-    """Compare two Kafkas in these scenarios; in a standard selection if there are none.
+    """Compare two Kafkas in the scenarios ``names``; in a standard selection if there are none.
 
     Returns VIOLATED if they differ, INCONCLUSIVE if a limit ended the comparison, else OK.
     """
     if len(kafkas) != 2:
         raise InputError("diff: name two Kafkas: --kafka A --kafka B")
     test = None if junit is None else JunitFile(Path(junit), output)
-    chosen = not requests
+    options = SearchOptions(workers=1 if sample else 0, limit_seconds=limit_seconds, all_states=True)
+    requests = [_request(name, overrides) for name in names]
     with ExitStack() as stack:
         first, second = (stack.enter_context(Bridge(jars_of(k, (), output.quiet))) for k in kafkas)
         stack.enter_context(beside(test, second))
-        run = Run(second, options, output, sample, None, test)
+        run = Run(second, options, output, Sample(sample), None, test)
         found = KafkaDiff(first, second, run)
         for request in requests or _selection(overrides):
-            walks = issubclass(request.scenario.protocol, Replication)
-            if chosen and not options.limit_states and not walks:
-                run.options = replace(options, limit_states=_STATES)
-            if chosen and sample.sample is None:
-                run.selection = replace(sample, sample=_WALKS if walks else None)
+            if not names:
+                walks = issubclass(request.scenario.protocol, Replication)
+                run.options = replace(options, limit_states=None if walks else _STATES)
+                run.selection = Sample(sample or _WALKS if walks else sample)
             found.compare(request)
             if run.came:
                 break
@@ -266,7 +264,7 @@ def compare_releases(
         output.note(page.write_about(title, [], [c.run for c in changes], "there is no difference"))
     if run.came:
         return Status.INTERRUPTED
-    whole = chosen or all(result.complete for _, result in found.results)
+    whole = not names or all(result.complete for _, result in found.results)
     return Status.VIOLATED if changes else Status.OK if whole else Status.INCONCLUSIVE
 
 
@@ -274,12 +272,11 @@ def _selection(overrides: Overrides) -> Iterator[Request]:
     """The standard selection: Kafka's scenarios of the controller, and walks."""
     for name in scenario_files.titles():
         if name.startswith(("replication/controller/", "replication/topic/")) and "kafka" in name:
-            yield request_of(name, overrides)
+            yield _request(name, overrides)
     for name in _WALKED:
-        yield request_of(name, replace(overrides, profile=overrides.profile or _OF_KAFKA))
+        yield _request(name, replace(overrides, profile=overrides.profile or _OF_KAFKA))
 
 
-def request_of(name: str, overrides: Overrides) -> Request:
-    """The request for a scenario, whose states and walks are compared."""
+def _request(name: str, overrides: Overrides) -> Request:
     scenario = replace(scenario_files.find(name), properties=())
     return Request.of(scenario, overrides).without_goals().without_symmetry()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.kafka_request import KafkaRequest
+from highwater.checker.conform.results import Plain
 
 Numbers = NDArray[np.int64]
 Path = Sequence[int]
@@ -36,7 +36,7 @@ class KafkaAnswers:
     """
 
     def __init__(
-        self, bridge: Bridge, setup: dict[str, Any], requests: Sequence[KafkaRequest], keeps: bool = False
+        self, bridge: Bridge, setup: Plain, requests: Sequence[KafkaRequest], keeps: bool = False
     ) -> None:
         self.bridge, self.keeps = bridge, keeps
         self.scenario = {"scenario": setup, "operations": [request.operation for request in requests]}
@@ -46,7 +46,7 @@ class KafkaAnswers:
     def __call__(
         self,
         paths: Sequence[Path],
-        pack: Callable[[NDArray[Any]], Numbers],
+        pack: Callable[[Numbers], Numbers],
         stop: Callable[[], str | None] = lambda: None,
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays about the states at the ends of these paths.
@@ -89,7 +89,7 @@ class KafkaAnswers:
 
     @staticmethod
     def _arrays(
-        places: Sequence[tuple[_Line, int]], pack: Callable[[NDArray[Any]], Numbers]
+        places: Sequence[tuple[_Line, int]], pack: Callable[[Numbers], Numbers]
     ) -> tuple[Numbers, Numbers, Numbers]:
         lines = {id(line): line for line, _ in places}
         starts, packed, end = dict[int, int](), list[Numbers](), 0

@@ -202,7 +202,7 @@ class StatesComparison(ABC):
     @abstractmethod
     def expected(
         self,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
@@ -219,7 +219,7 @@ class StatesComparison(ABC):
 
     # --- paths ------------------------------------------------------------------------------------------
 
-    def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
+    def paths(self, states: Numbers, last: Numbers | None = None) -> list[list[int]]:
         """For each state, the numbers of the requests on a path to it.
 
         Paths are shortest paths. ``last`` can fix the last step of each: it has the number of a graph step to the state
@@ -285,8 +285,8 @@ class StatesComparison(ABC):
     def compare(
         self,
         bridge: Bridge,
-        states: NDArray[Any],
-        last: NDArray[Any] | None,
+        states: Numbers,
+        last: Numbers | None,
         result: StatesResult,
         progress: Callable[[ConformResult], None] = lambda result: None,
         stop: Callable[[], str | None] = lambda: None,
@@ -325,7 +325,7 @@ class StatesComparison(ABC):
 
     def _compare(
         self,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
@@ -386,7 +386,7 @@ class StatesComparison(ABC):
         self,
         result: StatesResult,
         key: Key,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         row: int,
         request: int | None,
@@ -468,7 +468,7 @@ class KafkaComparison(StatesComparison):
 
     def expected(
         self,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
@@ -489,7 +489,7 @@ class KafkaComparison(StatesComparison):
 
     def _choose_order(
         self,
-        block: NDArray[Any],
+        block: Numbers,
         answers: tuple[Numbers, Numbers, Numbers],
         expected: tuple[Numbers, Numbers, NDArray[np.bool_], Numbers],
         codes: Numbers,
@@ -521,7 +521,7 @@ class KafkaComparison(StatesComparison):
         described[two] = described[rows].all(axis=0)
         return now, errors[:end], described[:end], then[:end]
 
-    def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
+    def _check_steps(self, block: Numbers, then: Numbers) -> None:
         """Raises InternalError if a graph step and the expectation of its request lead to different observations.
 
         ``block`` has the numbers of the states before the steps, ``then`` the expected observations after each

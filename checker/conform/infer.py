@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
@@ -67,7 +66,7 @@ class TrialCase:
     trial: Trial
     key: Key
     state: Mapping[str, int]
-    asked: Any
+    asked: object
     answer: int
     before: Sequence[int]
     after: Sequence[int]
@@ -105,7 +104,7 @@ class Trial(ABC):
         """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka cannot be asked."""
 
     @abstractmethod
-    def outcomes(self, model: Model, case: TrialCase) -> Any:
+    def outcomes(self, model: Model, case: TrialCase) -> object:
         """The model's answers in a case, as plain values; None if it has none."""
 
     @abstractmethod
@@ -117,7 +116,7 @@ class Trial(ABC):
         model = self.model(switches)
         return model is not None and self.explains(model, case)
 
-    def outcome(self, switches: Switches, case: TrialCase) -> Any:
+    def outcome(self, switches: Switches, case: TrialCase) -> object:
         """The model's answers in a case with these rules switched; None if it has none."""
         model = self.model(switches)
         return None if model is None else self.outcomes(model, case)
@@ -149,8 +148,8 @@ class StatesTrial(Trial):
     def __init__(self, request: Request, bridge: Bridge, explore: Callable[[Model], Explored]) -> None:
         super().__init__(request, bridge, explore)
         self.answers: KafkaAnswers | None = None
-        self._traced: dict[tuple[Model, str], list[Traced]] = {}
-        self._requests: dict[Model, dict[str, KafkaRequest]] = {}
+        self._traced: dict[tuple[Model, object], list[Traced]] = {}
+        self._requests: dict[Model, dict[object, KafkaRequest]] = {}
         self._now: dict[Model, list[tuple[str, Node]]] = {}
 
     def model(self, switches: Switches, kind: type[Model] = _Untraced) -> Model | None:
@@ -253,7 +252,7 @@ class WalksTrial(Trial):
         return not case.answer and not differing(ExpectedObservations(model)(after), tuple(case.after))
 
 
-def _step(instance: Instance) -> Any:
+def _step(instance: Instance) -> object:
     return instance_key(instance.action.name, dict(instance.parameters))
 
 

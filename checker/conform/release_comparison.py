@@ -50,6 +50,8 @@ from highwater.model.language.model import Model
 
 _ANY = 1 << 40
 """Above every value of a field that a bridge observes."""
+Step = tuple[int, tuple[int, ...]]
+"""The bridge's answer to a step of a walk, and the observation after it."""
 _BEHIND = "the state, behind a different answer"
 
 
@@ -64,7 +66,7 @@ class ReleaseComparison(StatesComparison):
 
     def expected(
         self,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
@@ -113,7 +115,7 @@ class ReleaseComparison(StatesComparison):
         self,
         result: StatesResult,
         key: Key,
-        block: NDArray[Any],
+        block: Numbers,
         paths: list[list[int]],
         row: int,
         request: int | None,
@@ -219,9 +221,9 @@ class ReleaseWalks(WalkComparison):
         """The differences of a kind as steps of the first and of the second Kafka."""
         return [(self.of_first[one.path], one) for one in result.more.get(key, [])]
 
-    def _fields(self, state: int, one: Any, other: Any) -> tuple[str, ...]:
+    def _fields(self, state: int, one: Step | None, other: Step | None) -> tuple[str, ...]:
         """The names of what differs after a step."""
-        if _outcome(one) != _outcome(other):
+        if one is None or other is None or _outcome(one) != _outcome(other):
             return (f"{_outcome(one)} / {_outcome(other)}",)
         names = [name for name, _ in self.expected(self.graph.scalars(state))]
         if not len(names) == len(one[1]) == len(other[1]):
@@ -249,7 +251,7 @@ class ReleaseWalks(WalkComparison):
         return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
 
 
-def _outcome(walked: Any) -> str:
+def _outcome(walked: Step | None) -> str:
     """The outcome of a step, in a word."""
     if walked is None:
         return "not reached"
