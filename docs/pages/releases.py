@@ -1,0 +1,193 @@
+"""What each release of Kafka does otherwise, found by running it: ``python -m docs.pages.releases VERSION…``.
+
+It compares each release with the one before it, and tries each finding of ``kafka.toml`` on each. The results are kept in
+``releases.json``, by release; with no VERSION all are run again. ``docs/changes.md`` and the table of ``docs/kafka.md`` are
+written from the kept results.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs.pages.markdown import DOCS, FOLDER
+from highwater.checker.cli import cli
+from highwater.model.replication.controller import Controller
+
+RELEASES = ("4.0.0", "4.0.2", "4.1.0", "4.1.2", "4.2.1", "4.2.2", "4.3.0", "4.3.1", "4.4.0")
+PROFILES = {
+    "4.0.0": "kafka_4_0", "4.0.2": "kafka_4_0", "4.1.0": "kafka_4_1_0", "4.1.2": "kafka_4_1", "4.2.1": "kafka_4_2",
+    "4.2.2": "kafka_4_2", "4.3.0": "kafka_4_3", "4.3.1": "kafka_4_3", "4.4.0": "kafka_4_4",
+}  # fmt: skip
+"""The profile of the model with the rules of each release; one test holds each release to its profile."""
+HAPPENS, NOT_THERE = "happens", "–"
+_KEPT = FOLDER / "releases.json"
+_HISTORY = FOLDER / "changes-history.md"
+_ROOT = DOCS.parent
+_FIRST, _LAST = "<!-- by release -->", "<!-- end -->"
+
+
+def main(versions: Sequence[str]) -> int:
+    """Run the comparisons and findings of these releases, keep the results, and write the pages."""
+    kept = json.loads(_KEPT.read_text(encoding="utf-8")) if _KEPT.exists() else {"changes": {}, "findings": {}}
+    for version in versions or RELEASES:
+        place = RELEASES.index(version)
+        if place:
+            kept["changes"][version] = changes(RELEASES[place - 1], version)
+        kept["findings"][version] = dict(sorted(findings(version)))
+        _KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for page, text in pages(kept).items():
+        page.write_text(text, encoding="utf-8")
+    return 0
+
+
+def pages(kept: Mapping[str, Any]) -> dict[Path, str]:
+    """The pages that are written from kept results, with their texts."""
+    table = DOCS / "kafka.md"
+    before, _, rest = table.read_text(encoding="utf-8").partition(_FIRST)
+    after = rest.partition(_LAST)[2]
+    return {
+        DOCS / "changes.md": "\n".join(_changes_page(kept["changes"])),
+        table: f"{before}{_FIRST}\n{''.join(_findings_table(kept['findings']))}{_LAST}{after}",
+    }
+
+
+# --- what changed -------------------------------------------------------------------------------------------
+
+
+def _run(*arguments: str) -> dict[str, Any]:
+    """The JSON of a command. Raises RuntimeError if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "result.json"
+        status = cli.main([*arguments, "--quiet", "--json", str(target)], standalone_mode=False)
+        if status not in (0, 1, 3):
+            raise RuntimeError(f"{' '.join(arguments)}: exit status {status}")
+        found: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+        return found
+
+
+def changes(before: str, after: str) -> dict[str, Any]:
+    """What changed between two releases, as the page needs it."""
+    found = _run("diff", "--kafka", before, "--kafka", after)
+    scenarios = found["scenarios"]
+    return {
+        "before": before,
+        "states": sum(one["states"] for one in scenarios),
+        "requests": sum(one.get("requests", 0) for one in scenarios),
+        "steps": sum(one.get("steps", 0) for one in scenarios),
+        "scenarios": len(scenarios),
+        "changes": [
+            {
+                "rules": change["rules"],
+                "scenario": change["scenario"],
+                "sentences": change["example"]["sentences"],
+                "request": change["example"].get("request"),
+                "differs": change["example"]["differs"],
+                "answers": list(
+                    change["example"]["kafkas"].values()
+                    if isinstance(change["example"]["kafkas"], dict)
+                    else change["example"]["kafkas"]
+                ),
+                "kinds": [[kind["of"], kind["differs"], kind["count"]] for kind in change["kinds"]],
+            }
+            for change in found["changes"]
+        ],
+    }
+
+
+def _changes_page(kept: Mapping[str, Any]) -> Iterator[str]:
+    yield from (
+        "# What each release of Kafka changed",
+        "",
+        "This page lists what changed in replication from release to release, found by `highwater diff --kafka A --kafka B`:",
+        "both releases get the same requests in the same states, and take the same walks of whole clusters. No ticket and no",
+        "release note was read for it. `python -m docs.pages.releases` writes the page.",
+        "",
+        "| from | to | changes | states | requests | steps of walks |",
+        "| --- | --- | --- | --- | --- | --- |",
+    )
+    for after, one in kept.items():
+        yield (
+            f"| {one['before']} | {after} | {len(one['changes']) or 'none'} | {one['states']:,} | {one['requests']:,} | "
+            f"{one['steps']:,} |"
+        )
+    yield ""
+    for after, one in kept.items():
+        if one["changes"]:
+            yield from (f"## {one['before']} to {after}", "")
+        for number, change in enumerate(one["changes"], 1):
+            yield from _change(number, change, one["before"], after)
+    yield _HISTORY.read_text(encoding="utf-8").rstrip() if _HISTORY.exists() else ""
+    yield ""
+
+
+def _change(number: int, change: Mapping[str, Any], before: str, after: str) -> Iterator[str]:
+    rules: Mapping[str, bool] | None = change["rules"]
+    if rules is None:
+        yield f"{number}. No rule of the model: {change['kinds'][0][0]}, {', '.join(change['differs'])}."
+    else:
+        said = (
+            f"`{rule}` {'on' if on else 'off'} ({Controller.rules[rule].source}): {Controller.rules[rule].sentence}"
+            for rule, on in rules.items()
+        )
+        yield f"{number}. {' '.join(said)}"
+    yield from ("", f"    In `{change['scenario']}`:", "", "    ```text")
+    yield from (f"    {n}. {sentence}" for n, sentence in enumerate(change["sentences"], 1))
+    if change["request"]:
+        yield f"    then: {json.dumps(change['request'])}"
+    yield from ("    ```", "", f"    | | {before} | {after} |", "    | --- | --- | --- |")
+    one, other = change["answers"]
+    yield from (f"    | {name} | {value} | {other.get(name)} |" for name, value in one.items())
+    kinds = ", ".join(f"{kind} ({count:,})" for kind, _, count in change["kinds"][:6])
+    yield from ("", f"    Different answers: {kinds}.", "")
+
+
+# --- findings -----------------------------------------------------------------------------------------------
+
+
+def findings(version: str) -> Iterator[tuple[str, str]]:
+    """Each finding's name, and whether it happens in a release: reproduced in that Kafka's code under its own rules."""
+    listed = tomllib.loads((FOLDER / "kafka.toml").read_text(encoding="utf-8"))
+    for finding in listed["finding"]:
+        name = finding["name"]
+        scenario = finding.get("scenario", f"replication/controller/kafka-4.2-{name}")
+        profile = ("--profile", PROFILES[version])
+        found = _run("conform", scenario, "--counterexamples", "--kafka", version, *profile)["scenarios"][0]
+        runs = found["runs"]
+        happens = bool(runs) and all(run["reproduced"] for run in runs)
+        yield name, HAPPENS if happens else NOT_THERE if not runs else "differs"
+    for request in listed["request"]:
+        same = _run("conform", "--request", str(_ROOT / request["file"]), "--kafka", version)["same"]
+        yield request["name"], HAPPENS if same else NOT_THERE
+
+
+def _findings_table(kept: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    yield f"| finding | {' | '.join(kept)} |\n| --- |{' --- |' * len(kept)}\n"
+    for name in dict.fromkeys(name for found in kept.values() for name in found):
+        states = [found.get(name, "") for found in kept.values()]
+        seen = [n for n, state in enumerate(states) if state == HAPPENS]
+        words = (
+            state
+            if state != NOT_THERE or not seen
+            else "fixed" if n > seen[-1] else "not there yet" if n < seen[0] else state
+            for n, state in enumerate(states)
+        )
+        yield f"| [{name}](#{_anchor(name)}) | {' | '.join(words)} |\n"
+
+
+def _anchor(name: str) -> str:
+    """The section of a finding on the page."""
+    page = (DOCS / "kafka.md").read_text(encoding="utf-8")
+    if f"\n## {name}\n" in page:
+        return name
+    row = next(line for line in page.splitlines() if line.startswith(f"| [{name}](#"))
+    return row.partition("(#")[2].partition(")")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
