@@ -100,6 +100,10 @@ class Profile:
         """The profile with the rules of these names."""
         return cls(meaning, frozenset(rules))
 
+    def but(self, meaning: str, on: Iterable[str] = (), off: Iterable[str] = ()) -> Profile:
+        """This profile with the rules ``on`` switched on and ``off`` switched off."""
+        return Profile(meaning, (self.rules | set(on)) - set(off))
+
 
 @dataclass(frozen=True)
 class Action:

@@ -272,11 +272,14 @@ PROFILES = {
         controller.PROFILES["kip_966_first_phase"].rules,
         *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_TAKEN_FOR_GRANTED,
     ),
-    "kafka_4_2": _of(
-        "Apache Kafka 4.2.1, eligible.leader.replicas.version 1",
-        controller.PROFILES["kafka_4_2"].rules - _OF_THE_CONTROLLER_ALONE,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "appended_epoch_check",
-    ),
+    **{
+        name: _of(
+            controller.PROFILES[name].meaning,
+            controller.PROFILES[name].rules - _OF_THE_CONTROLLER_ALONE,
+            *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "appended_epoch_check",
+        )
+        for name in ("kafka_4_0", "kafka_4_1_0", "kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4")
+    },
     "before_kip_966": _of(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",
         controller.PROFILES["before_kip_966"].rules,

@@ -108,7 +108,7 @@ def partition_change(now: ControllerContext, change: RequestedChange) -> StructV
         leader=written(t, "leader", leader_written, elected.leader),
         leader_recovery_state=where_other("leader_recovery_state", state),
         assigns=change.assigns,
-        fails=elects_no_replica(t, partition, elected) & t.on("unassigned_candidate_fails"),
+        fails=elects_no_replica(t, partition, elected, acceptable) & t.on("unassigned_candidate_fails"),
     )
 
 
@@ -159,6 +159,8 @@ def reassignment_completes(
     All adding replicas must be in the ISR. Without the removing replicas, the ISR must have at least min ISR members.
     With ``reassignment_needs_min_isr`` off, every remaining replica must be in the ISR, and there must be at least one.
     A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
+    K19: with ``reassignment_by_added``, the adding replicas must be in the ISR, and other remaining replicas only if
+    more replicas are removed than added. An adding replica that is also removing keeps the reassignment in progress.
     """
     adding, removing = target.adding, target.removing
     in_progress = ~adding.is_empty | ~removing.is_empty
@@ -167,7 +169,10 @@ def reassignment_completes(
         enough = size(left) >= effective_min_isr(min_isr, remaining.length)
         return in_progress & ~left.is_empty & ((adding - removing) <= left) & enough
     assigned = members_of(remaining, t.brokers)
-    return in_progress & ~assigned.is_empty & (assigned <= left)
+    waits_for = assigned
+    if t.on("reassignment_by_added"):
+        waits_for = adding | where(size(adding) < size(removing), assigned, t.brokers.zero())
+    return in_progress & ~assigned.is_empty & (waits_for <= left)
 
 
 def after_election(
@@ -186,9 +191,15 @@ def after_election(
     return isr, elr if t.on("eligible_leader_replicas") else nobody
 
 
-def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elected) -> Truth:
-    """True if the elected leader is not a replica. Kafka throws when it looks up such a leader's log directory."""
-    return elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
+def elects_no_replica(
+    t: ControllerTypes, partition: StructValue, elected: Elected, acceptable: SetValue
+) -> Truth:
+    """True if the elected leader is live and not a replica. Kafka throws when it looks up its log directory.
+
+    Only ``last_known_leader_unfenced`` off elects a leader that is not live; Kafka looks up no directory of it.
+    """
+    leader = elected.leader
+    return acceptable.has(leader) & ~members_of(partition.replicas, t.brokers).has(leader)
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:

@@ -159,9 +159,14 @@ class Controller(ControllerBase):
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
     def start_controlled_shutdown(self, s: State, broker: Number) -> None:
-        """A broker that leads a partition starts a controlled shutdown. A broker that leads none is fenced instead."""
+        """A broker that leads a partition starts a controlled shutdown. A broker that leads none is fenced instead.
+
+        Only a broker that has resumed, or whose controller has failed, can start a second one.
+        """
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_up(s, broker)
+        if not (self.p.resumed_shutdowns or self.p.failovers):
+            require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
         require("the broker leads", self.leads(s, broker))
         self._fence(s, broker)
         s.next.registrations[broker].in_controlled_shutdown = True

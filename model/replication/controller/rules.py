@@ -206,6 +206,11 @@ RULES = {
         "A reassignment completes only if all adding replicas are in the ISR. It completes or is cancelled only if at "
         "least min ISR members are left. Off: it completes once every remaining replica is in the ISR.",
     ),
+    "reassignment_by_added": Rule(
+        "K19",
+        "A reassignment that adds at least as many replicas as it removes completes once all adding replicas are in "
+        "the ISR. Off: every remaining replica must be in the ISR, in any reassignment.",
+    ),
     "cancellation_is_whole": Rule(
         "966.9",
         "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas leave replicas and "
@@ -256,11 +261,23 @@ _KAFKA_4_2_ELR = (
     "min_isr_change_clears_elr", "min_isr_is_the_clusters",
 )  # fmt: skip
 
+_KAFKA_4_2 = Profile.of(
+    "Apache Kafka 4.2 (18d5ecd939), eligible.leader.replicas.version 1", *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR
+)
+_KAFKA_4_1_0 = _KAFKA_4_2.but("Apache Kafka 4.1.0", off=("last_known_leader_by_leader",))
+_KAFKA_4_3 = _KAFKA_4_2.but(
+    "Apache Kafka 4.3", on=("reassignment_by_added",), off=("assignment_empties_elr",)
+)
+
 PROFILES = {
-    "kafka_4_2": Profile.of(
-        "Apache Kafka 4.2.1 (18d5ecd939), metadata.version 29, eligible.leader.replicas.version 1",
-        *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
+    "kafka_4_0": _KAFKA_4_1_0.but(
+        "Apache Kafka 4.0", off=("last_known_leader_unfenced", "replication_factor_check")
     ),
+    "kafka_4_1_0": _KAFKA_4_1_0,
+    "kafka_4_1": _KAFKA_4_2.but("Apache Kafka 4.1.2"),
+    "kafka_4_2": _KAFKA_4_2,
+    "kafka_4_3": _KAFKA_4_3,
+    "kafka_4_4": _KAFKA_4_3.but("Apache Kafka 4.4"),
     "kafka_4_2_mended": Profile.of(
         "no release: kafka_4_2 with rules that prevent its losses by clean elections, its failing registrations, and "
         "leaderless partitions after changes of the ELR feature's level",
