@@ -248,6 +248,15 @@ def _of(meaning: str, controllers: Iterable[str], *brokers: str) -> Profile:
     return Profile.of(meaning, *controllers, *brokers)
 
 
+_KAFKA = {
+    name: _of(
+        controller.PROFILES[name].meaning,
+        controller.PROFILES[name].rules - _OF_THE_CONTROLLER_ALONE,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "appended_epoch_check",
+    )
+    for name in ("kafka_4_0", "kafka_4_1_0", "kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4")
+}  # fmt: skip
+
 PROFILES = {
     "kip_966": _of(
         "KIP-966 in full",
@@ -272,14 +281,10 @@ PROFILES = {
         controller.PROFILES["kip_966_first_phase"].rules,
         *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_TAKEN_FOR_GRANTED,
     ),
-    **{
-        name: _of(
-            controller.PROFILES[name].meaning,
-            controller.PROFILES[name].rules - _OF_THE_CONTROLLER_ALONE,
-            *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "appended_epoch_check",
-        )
-        for name in ("kafka_4_0", "kafka_4_1_0", "kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4")
-    },
+    **_KAFKA,
+    "kafka_4_0_0": _KAFKA["kafka_4_0"].but(
+        "Apache Kafka 4.0.0", off=("fetch_response_epoch_check", "appended_epoch_check")
+    ),
     "before_kip_966": _of(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",
         controller.PROFILES["before_kip_966"].rules,

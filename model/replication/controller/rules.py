@@ -271,7 +271,7 @@ _KAFKA_4_3 = _KAFKA_4_2.but(
 
 PROFILES = {
     "kafka_4_0": _KAFKA_4_1_0.but(
-        "Apache Kafka 4.0", off=("last_known_leader_unfenced", "replication_factor_check")
+        "Apache Kafka 4.0.2", off=("last_known_leader_unfenced", "replication_factor_check")
     ),
     "kafka_4_1_0": _KAFKA_4_1_0,
     "kafka_4_1": _KAFKA_4_2.but("Apache Kafka 4.1.2"),
