@@ -347,7 +347,8 @@ def last_known_leader(
         old_leader = where(partition.leader.is_some, before.type.some(partition.leader.value), before)
     else:
         old_leader = before.type.some(where(partition.leader.is_some, partition.leader.value, NO_LEADER))
-    return where(isr_becomes_empty, old_leader, where(leader.is_some, before.type.none(), before))
+    remembers = isr_becomes_empty & (before != old_leader)
+    return where(remembers, old_leader, where(leader.is_some, before.type.none(), before))
 
 
 def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Number) -> StructValue:
