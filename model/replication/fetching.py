@@ -237,7 +237,10 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
     broker, response = s.brokers[f], s.fetch_responses[f]
     require("an answer is under way", response.is_some)
     got = response.value
-    in_epoch = under("fetch_response_epoch_check", got.leader_epoch == broker.view.leader_epoch)
+    # Off: a follower without records still drops it, because it truncates before it uses an answer in a new epoch.
+    in_epoch = got.leader_epoch == broker.view.leader_epoch
+    if not m.on("fetch_response_epoch_check"):
+        in_epoch |= broker.log.length > 0
     asked_for = in_epoch & under("fetch_response_check", got.offset == broker.log.length)
     current = m.follows(f, broker) & asked_for
     end = logs.truncation_offset(broker.log, got.epoch, got.end)
