@@ -1,4 +1,4 @@
-"""Kafka's own code executes the findings of docs/kafka-4.2.md."""
+"""Kafka's own code executes the findings of docs/kafka.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from docs.pages.markdown import DOCS, FOLDER
 from highwater.checker.conform.bridge import Bridge
+from tests import kafka_release
 from tests.conform.test_conform import run
 from tests.replication.findings_4_2 import FINDINGS, full_name
 from tests.replication.test_kafka_4_2_findings import DEPTHS
@@ -19,7 +20,7 @@ from tests.slow import all_but
 ROOT = DOCS.parent
 REQUESTS: dict[str, dict[str, Any]] = {
     finding["name"]: finding
-    for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text(encoding="utf-8"))["request"]
+    for finding in tomllib.loads((FOLDER / "kafka.toml").read_text(encoding="utf-8"))["request"]
 }
 """The findings that one request shows, by name, in the order of the page."""
 FAST = ("reassignment-loss-records",)
@@ -27,7 +28,8 @@ FAST = ("reassignment-loss-records",)
 
 @pytest.mark.parametrize("name", all_but(FAST, FINDINGS, "each finding, where the fast test takes one"))
 def test_a_finding_is_reproduced_as_on_its_page(kafka: Path, tmp_path: Path, name: str) -> None:
-    status, found, output = run(kafka, tmp_path, full_name(name), "--counterexamples")
+    place = kafka_release.kafka(FINDINGS[name]["release"]) if "release" in FINDINGS[name] else kafka
+    status, found, output = run(place, tmp_path, full_name(name), "--counterexamples")
     assert status == 0, output
     runs = {one["property"]: one for one in found["scenarios"][0]["runs"]}
     assert {prop: len(one["steps"]) + 1 for prop, one in runs.items()} == DEPTHS[name]
@@ -64,7 +66,7 @@ def test_a_request_is_answered_as_on_the_page(
 ) -> None:
     finding = REQUESTS[name]
     command = f"highwater conform --request {finding['file']} --kafka 4.2.1"
-    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
+    page = (DOCS / "kafka.md").read_text(encoding="utf-8")
     assert f"- Command: `{command}`\n" in page
     monkeypatch.chdir(ROOT)
     status, found, output = run(kafka, tmp_path, "--request", finding["file"])

@@ -15,13 +15,13 @@ from highwater.checker.scenarios.search import SearchOptions, SearchResult
 
 PLACE = "replication/controller/kafka-4.2-"
 FINDINGS: dict[str, dict[str, Any]] = {
-    finding["name"]: finding for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text())["finding"]
+    finding["name"]: finding for finding in tomllib.loads((FOLDER / "kafka.toml").read_text())["finding"]
 }
 """The findings by name, in the order of the page."""
 
 
 def full_name(name: str) -> str:
-    """The scenario of a finding: ``scenario`` of its entry in kafka-4.2.toml, or else its name after ``PLACE``."""
+    """The scenario of a finding: ``scenario`` of its entry in kafka.toml, or else its name after ``PLACE``."""
     found: str = FINDINGS[name].get("scenario", PLACE + name)
     return found
 

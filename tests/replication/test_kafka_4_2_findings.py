@@ -34,8 +34,11 @@ DEPTHS = {
         "acknowledged_records_survive": 22,
     },
     "re-elected-leader": {"electable_completeness": 25},
+    "reassigned-back": {"reassignments_complete_when_they_can": 4},
+    "fenced-leader": {"leader_is_active": 3},
+    "nobody-remembered": {"last_known_leader_is_a_broker": 5},
 }
-QUICK = ("elr-turned-off", "level-raised", "stuck-elr", "first-partition-of-two")
+QUICK = ("elr-turned-off", "level-raised", "stuck-elr", "first-partition-of-two", "reassigned-back")
 """Findings of safety and of liveness, of one partition and of two."""
 REST = "searches up to millions of states; fast for other findings"
 KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}

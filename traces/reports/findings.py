@@ -144,7 +144,7 @@ class Damage(Reported):
 # Known defects of Kafka that cause incidents. The texts are in ``known.toml``.
 
 _FILE = Path(__file__).with_name("known.toml")
-_PAGE, _PROFILE = "docs/kafka-4.2.md", "kafka_4_2"
+_PAGE, _PROFILE = "docs/kafka.md", "kafka_4_2"
 """The page with the known defects, and the profile in whose logs they can be found."""
 _ISSUES = "https://issues.apache.org/jira/browse/"
 
