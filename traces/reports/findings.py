@@ -144,8 +144,8 @@ class Damage(Reported):
 # Known defects of Kafka that cause incidents. The texts are in ``known.toml``.
 
 _FILE = Path(__file__).with_name("known.toml")
-_PAGE, _PROFILE = "docs/kafka.md", "kafka_4_2"
-"""The page with the known defects, and the profile in whose logs they can be found."""
+_PAGE, _PROFILES = "docs/kafka.md", ("kafka_4_0", "kafka_4_2", "kafka_4_3")
+"""The page with the known defects, and the profiles in whose logs they can be found."""
 _ISSUES = "https://issues.apache.org/jira/browse/"
 
 
@@ -223,7 +223,7 @@ def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ..
 
     Only findings that are both ``certain`` and ``reliable`` count.
     """
-    if profile != _PROFILE:
+    if profile not in _PROFILES:
         return ()
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     return tuple(defects()[name] for name, holds in CONDITIONS.items() if any(holds(f) for f in sure))

@@ -197,8 +197,8 @@ _WORK = frozenset({"beliefs", "steps explained"})
 _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 """The prefix of the figures about messages in request logs, and the kinds that the summary shows."""
 _PROFILES = {
-    "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
-    "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
+    **{f"kafka_4_{minor}": f"KIP-966 as Kafka 4.{minor} implements it" for minor in (0, 2, 3)},
+    **{f"kafka_4_{minor}_elr_off": f"the rules of Kafka 4.{minor} without ELR" for minor in (2, 3)},
 }
 _COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}

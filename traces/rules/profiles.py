@@ -72,18 +72,36 @@ class VersionRules:
     by_code: bool = False
 
 
-_BEFORE_ELR = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
+def _code(metadata: int, *, elr: int = 1) -> tuple[tuple[str, int], ...]:
+    return (METADATA_VERSION, metadata), (ELR_VERSION, elr)
+
+
+_BEFORE_ELR = _code(25, elr=0)
+_4_0, _4_1, _4_2, _4_3, _4_4 = map(_code, (25, 27, 29, 30, 33))
+_ELR_OFF, _ELR_ON = range(12, 29), range(23, 29)
 VERSIONS = (
-    # Kafka 4.2.1 with lower feature levels: the levels decide only about ELR.
-    VersionRules(range(12, 29), (None, 0), "kafka_4_2_elr_off", by_code=True),
-    VersionRules(range(23, 29), (1,), "kafka_4_2", by_code=True),
+    # Kafka 4 with lower feature levels: the levels decide only about ELR. With the ELR off, 4.0 to 4.2 decide alike.
+    # The levels of 4.1.0 and 4.1.2 are the same, and their rules with the ELR on differ.
+    *(
+        VersionRules(_ELR_OFF, (None, 0), "kafka_4_2_elr_off", code=c, by_code=True)
+        for c in (_4_0, _4_1, _4_2)
+    ),
+    VersionRules(_ELR_ON, (1,), "kafka_4_0", code=_4_0, by_code=True),
+    VersionRules(_ELR_ON, (1,), "kafka_4_2", by_code=True),
+    *(
+        VersionRules(range(12, 30), (None, 0), "kafka_4_3_elr_off", code=c, by_code=True)
+        for c in (_4_3, _4_4)
+    ),
+    *(VersionRules(range(23, 30), (1,), "kafka_4_3", code=c, by_code=True) for c in (_4_3, _4_4)),
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first version with an ELR.
     VersionRules(range(12), (None, 0, 1), "before_kip_841", code=_BEFORE_ELR),
     VersionRules(range(12, 23), (None, 0, 1), "before_kip_966", code=_BEFORE_ELR),
     # 4.2: the level of the ELR feature alone decides.
     VersionRules(range(29, 30), (None, 0), "kafka_4_2_elr_off"),
     VersionRules(range(29, 30), (1,), "kafka_4_2"),
-    # No profile covers 4.0, 4.1 or versions after 4.2.
+    VersionRules(range(30, 34), (None, 0), "kafka_4_3_elr_off", code=_4_4),
+    VersionRules(range(30, 34), (1,), "kafka_4_3", code=_4_4),
+    # The log does not show the code of 4.0 or 4.1, or it is 4.1 with the ELR on; or the code is later than 4.4.
     VersionRules(range(23, ANY), (None, 0), "kafka_4_2_elr_off", stands_in=True),
     VersionRules(range(23, ANY), (1,), "kafka_4_2", stands_in=True),
 )

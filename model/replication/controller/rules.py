@@ -265,9 +265,8 @@ _KAFKA_4_2 = Profile.of(
     "Apache Kafka 4.2 (18d5ecd939), eligible.leader.replicas.version 1", *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR
 )
 _KAFKA_4_1_0 = _KAFKA_4_2.but("Apache Kafka 4.1.0", off=("last_known_leader_by_leader",))
-_KAFKA_4_3 = _KAFKA_4_2.but(
-    "Apache Kafka 4.3", on=("reassignment_by_added",), off=("assignment_empties_elr",)
-)
+_CHANGES_OF_4_3 = ("reassignment_by_added",), ("assignment_empties_elr",)
+_KAFKA_4_3 = _KAFKA_4_2.but("Apache Kafka 4.3", *_CHANGES_OF_4_3)
 
 PROFILES = {
     "kafka_4_0": _KAFKA_4_1_0.but(
@@ -284,7 +283,8 @@ PROFILES = {
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "level_changes_with_leader",
         "reassignment_needs_min_isr", "elr_within_replicas",
     ),
-    "kafka_4_2_elr_off": Profile.of("the same with eligible.leader.replicas.version 0", *_KAFKA_4_2_ELR_OFF),
+    "kafka_4_2_elr_off": Profile.of("Kafka 4.2 without the ELR", *_KAFKA_4_2_ELR_OFF),
+    "kafka_4_3_elr_off": Profile.of("", *_KAFKA_4_2_ELR_OFF).but("Kafka 4.3 without the ELR", *_CHANGES_OF_4_3),
     "kip_966": Profile.of(
         "KIP-966 as proposed, with unclean recovery",
         *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE, "unclean_recovery", "balanced_election_waits_for_elr",

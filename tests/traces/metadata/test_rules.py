@@ -172,6 +172,30 @@ def test_controllers_of_4_2_decide_by_its_rules_under_older_features(
     assert (found, doubts) == ([], ["newer version"])
 
 
+@pytest.mark.parametrize(
+    ("codes", "metadata", "elr", "profile"),
+    [
+        ((25,), 25, 1, "kafka_4_0"),
+        ((25,), 25, 0, "kafka_4_2_elr_off"),
+        ((27,), 27, 0, "kafka_4_2_elr_off"),
+        ((27,), 27, 1, None),  # 4.1.0 or 4.1.2
+        ((30,), 29, 1, "kafka_4_3"),
+        ((33,), 30, 1, "kafka_4_3"),
+        ((33,), 33, 0, "kafka_4_3_elr_off"),
+        ((34,), 33, 1, None),
+        ((29, 30), 29, 1, None),
+    ],
+)
+def test_the_code_of_all_controllers_decides(
+    tmp_path: Path, codes: tuple[int, ...], metadata: int, elr: int, profile: str | None
+) -> None:
+    controllers = (controller(100 + at, code, 1) for at, code in enumerate(codes))
+    levels = [feature("metadata.version", metadata), feature(ELR, elr)]
+    found, doubts, used = outcome(tmp_path, *controllers, levels)
+    assert found == []
+    assert (used, doubts) == (profile, []) if profile else doubts == ["newer version"]
+
+
 def test_new_code_decides_by_its_rules_before_the_features_are_upgraded(tmp_path: Path) -> None:
     start = beginning(("metadata.version", 22), ("kraft.version", 0))
     upgrade = [feature("metadata.version", 29), default("2"), feature(ELR, 1)]
