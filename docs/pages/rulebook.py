@@ -164,7 +164,7 @@ def _fields() -> Iterator[str]:
 FIELDS: dict[str, Block] = {"fields": _fields}
 
 
-_SHOWN = ("before_kip_966", "kip_966_first_phase", "kip_966", "kafka_4_2")
+_SHOWN = ("before_kip_966", "kip_966_first_phase", "kip_966", "kafka_4_0", "kafka_4_2", "kafka_4_3")
 
 
 def _profiles() -> Iterator[str]:
