@@ -269,9 +269,7 @@ _CHANGES_OF_4_3 = ("reassignment_by_added",), ("assignment_empties_elr",)
 _KAFKA_4_3 = _KAFKA_4_2.but("Apache Kafka 4.3", *_CHANGES_OF_4_3)
 
 PROFILES = {
-    "kafka_4_0": _KAFKA_4_1_0.but(
-        "Apache Kafka 4.0.2", off=("last_known_leader_unfenced", "replication_factor_check")
-    ),
+    "kafka_4_0": _KAFKA_4_1_0.but("Apache Kafka 4.0.2", off=("last_known_leader_unfenced",)),
     "kafka_4_1_0": _KAFKA_4_1_0,
     "kafka_4_1": _KAFKA_4_2.but("Apache Kafka 4.1.2"),
     "kafka_4_2": _KAFKA_4_2,

@@ -73,9 +73,9 @@ VERSION = "metadata.version"
 @pytest.mark.parametrize(
     ("features", "summary"),
     [
-        (((VERSION, 30), (ELR, 1)), "metadata.version 30 (4.3-IV0)"),
+        (((VERSION, 34), (ELR, 1)), "metadata.version 34 is newer"),
         (((VERSION, 28),), f"{ELR} 0 with metadata.version 28 (4.2-IV0) has no profile"),
-        (((VERSION, 30),), "metadata.version 30 (4.3-IV0)"),
+        (((VERSION, 34),), "metadata.version 34 is newer"),
         (((VERSION, 777),), "metadata.version 777 is newer"),
         (((VERSION, 25), (ELR, 0)), f"{ELR} 0 with metadata.version 25 (4.0-IV3) has no profile"),
         (((VERSION, 29), ("tiered.quorum.version", 1)), "a feature that is not known: tiered.quorum.version"),
@@ -110,7 +110,7 @@ def test_features_are_judged_once_all_are_written(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> None:
-    report = replayed(tmp_path, *loss(), feature("metadata.version", 30), *loss("u"))
+    report = replayed(tmp_path, *loss(), feature("metadata.version", 34), *loss("u"))
     assert doubts(report) == [("newer version", START + 2, None)]
     assert marks(report) == {"t-0": {True}, "u-0": {False}}
     assert report.is_violated, "what stands before it is sure"
