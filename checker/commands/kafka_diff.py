@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -68,6 +69,8 @@ class _Change:
     length: int
     run: ShownRun
     kinds: Counter[Key] = field(default_factory=Counter)
+    alike: Sequence[Rules] = ()
+    """Other rules that explain the kinds as well."""
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -84,6 +87,9 @@ class _Change:
             yield paragraph(
                 f"{number}. {rule} is now {'on' if on else 'off'} [{stated.source}]: {stated.sentence}"
             )
+        for rules in self.alike:
+            names = ", ".join(f"{rule} {'on' if on else 'off'}" for rule, on in sorted(rules))
+            yield paragraph(f"    or as well: {names}")
         yield from (f"  {line}" if line else line for line in self.example.lines)
         for (kind, fields), number in self.kinds.most_common():
             yield paragraph(f"    {number:,} of {kind}: {', '.join(fields)}")
@@ -121,7 +127,9 @@ class KafkaDiff:
             left = [pair for pair in left if pair not in here]
             change = min((one for _, one in here), key=lambda one: one.length)
             kinds = sum((one.kinds for _, one in here), Counter[Key]())
-            found.append(replace(change, rules=None if rules is None else dict(sorted(rules)), kinds=kinds))
+            alike = [r for r in here[0][0] if r != rules and all(r in candidates for candidates, _ in here)]
+            chosen = None if rules is None else dict(sorted(rules))
+            found.append(replace(change, rules=chosen, alike=alike, kinds=kinds))
         return sorted(found, key=lambda change: change.order)
 
     def compare(self, request: Request) -> None:
@@ -206,7 +214,10 @@ def _rules(trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
 def _shown(model: Model, key: Key, path: Sequence[int], example: Example) -> ShownRun:
     """The path to a difference as a run for a page. The last step's note has the request and both answers."""
     *steps, last = taken(model, model.initial[0], path)
-    note = " · ".join(line.strip() for line in example.lines[1:] if not line.strip()[:1].isdigit())
+    asked = example.content.get("request")
+    then = f"Then {json.dumps(asked)}. " if asked else ""
+    sides = (", ".join(f"{name} {value}" for name, value in row.items()) for row in example.content["kafkas"])
+    note = f"{then}The first Kafka: {next(sides)}. The second: {next(sides)}."
     title = f"{key[0]}: {', '.join(key[1])}"
     return ShownRun(title, model.protocol.name, (*steps, replace(last, note=note)))
 

@@ -98,8 +98,8 @@ class ReleaseComparison(StatesComparison):
             "request": operation if request else None,
             "kind": kind,
             "differs": list(difference.kinds),
-            "kafkas": {b.version: row for b, row in zip((self.first, bridge), (mine, theirs), strict=True)},
-            "records": {b.version: a["records"] for b, a in zip((self.first, bridge), answers, strict=True)},
+            "kafkas": [mine, theirs],
+            "records": [answer["records"] for answer in answers],
         }
         lines = [
             *heading(kind, difference.kinds, content["sentences"], sides),

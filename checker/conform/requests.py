@@ -407,8 +407,9 @@ class _Table:
             registered, fenced = registration.registered, registration.fenced
             own = self.leads(p, s, broker)
             leads = as_bool(True) if elsewhere else own
-            # A broker that leads has been unfenced since it began to shut down, and may begin again.
-            stopping = ~fenced & registration.in_controlled_shutdown & ~own
+            stopping = ~fenced & registration.in_controlled_shutdown
+            if p.p.resumed_shutdowns or p.p.failovers:  # a broker that leads may begin to shut down again
+                stopping &= ~own
             others = self.others_active(s, number)
             states = {
                 (was, leading, active): self.next_state(number, (fence, stop, behind), was, leading, active)
