@@ -106,12 +106,19 @@ class _Change:
         }
 
 
+def _fit(explaining: Explaining, switches: Switches, cases: Sequence[TrialCase]) -> bool:
+    """True if these switched rules explain all cases."""
+    return all(explaining.explained(switches, case) for case in cases)
+
+
 class KafkaDiff:
     """The comparison of two running Kafkas in several scenarios."""
 
     def __init__(self, first: Bridge, second: Bridge, run: Run) -> None:
         self.first, self.second, self.run = first, second, run
         self.results: list[tuple[Request, ConformResult]] = []
+        self._known: list[tuple[Switches, list[Switches]]] = []
+        """Rules that explained cases of the first Kafka, each with those that then explained the second's."""
         self._found: list[tuple[list[Rules], _Change]] = []
         """For each kind of difference in a scenario the rules that explain it, each of them alone, and the change."""
 
@@ -144,7 +151,7 @@ class KafkaDiff:
                 cases = [
                     [trial.case(walks, key, side) for side in sides] for sides in zip(*more, strict=True)
                 ]
-                self._add(request, walks, result, key, _rules(trial, cases))
+                self._add(request, walks, result, key, self._rules(trial, cases))
         else:
             states = ReleaseComparison(model, explore, self.first)
             states.answers = KafkaAnswers(self.second, states.setup, states.requests, keeps=True)
@@ -156,7 +163,7 @@ class KafkaDiff:
                     [of_states.case(states, a, key, one) for one in found]
                     for a in (states.of_first, states.answers)
                 ]
-                self._add(request, states, result, key, _rules(of_states, cases))
+                self._add(request, states, result, key, self._rules(of_states, cases))
         self.results.append((request, result))
 
     def _add(
@@ -172,6 +179,30 @@ class KafkaDiff:
         kinds = Counter({key: result.differences[key]})
         run = _shown(comparison.model, key, comparison.instances_of(found), example)
         self._found.append((rules, _Change(None, request, example, len(found.path), run, kinds)))
+
+    def _rules(self, trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
+        """The rules by which the two sides of these cases differ, as the second has them: the fewest, or others as few.
+
+        Rules that explained other cases are tried first.
+        """
+        if not all(cases):
+            return []
+        explaining, own = Explaining([trial]), trial.request.rules
+        known = [(mine, [t for t in found if _fit(explaining, t, cases[1])]) for mine, found in self._known]
+        for mine, found in known:
+            if found and _fit(explaining, mine, cases[0]):
+                break
+        else:
+            if (first := explaining.explaining(Switches(), cases[0])) is None:
+                return []
+            if (second := explaining.explaining(first, cases[1])) is None:
+                return []
+            mine = first
+            found = [second, *(first ^ one for one in explaining.equal.get(first ^ second, ()))]
+            self._known.append((mine, found))
+        return [
+            frozenset((rule, own[rule] != (rule in theirs)) for rule in mine ^ theirs) for theirs in found
+        ]
 
     def lines(self) -> Iterator[str]:
         """The verdict, and each change."""
@@ -193,22 +224,6 @@ class KafkaDiff:
         )
         for number, change in enumerate(changes, 1):
             yield from change.lines(number)
-
-
-def _rules(trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
-    """The rules by which the two sides of these cases differ, as the second has them: the fewest, or others as few."""
-    if not all(cases):
-        return []
-    explaining = Explaining([trial])
-    mine = explaining.explaining(Switches(), cases[0])
-    theirs = None if mine is None else explaining.explaining(mine, cases[1])
-    if mine is None or theirs is None:
-        return []
-    own, switched = trial.request.rules, mine ^ theirs
-    return [
-        frozenset((rule, own[rule] != (rule in mine ^ one)) for rule in one)
-        for one in (switched, *explaining.equal.get(switched, ()))
-    ]
 
 
 def _shown(model: Model, key: Key, path: Sequence[int], example: Example) -> ShownRun:
