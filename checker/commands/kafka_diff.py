@@ -47,6 +47,8 @@ _WALKED = (
 """The scenarios of whole clusters that are compared if no scenario is named, besides all of Kafka's controller."""
 _STATES, _WALKS = 800, 100
 """Then the most states, and the number of walks, of each scenario."""
+_KINDS = 5
+"""The most kinds of answers that a change lists."""
 _CASES = 6
 """The most differences of a kind from which the rule is found."""
 
@@ -91,8 +93,10 @@ class _Change:
             names = ", ".join(f"{rule} {'on' if on else 'off'}" for rule, on in sorted(rules))
             yield paragraph(f"    or as well: {names}")
         yield from (f"  {line}" if line else line for line in self.example.lines)
-        for (kind, fields), number in self.kinds.most_common():
+        for (kind, fields), number in self.kinds.most_common(_KINDS):
             yield paragraph(f"    {number:,} of {kind}: {', '.join(fields)}")
+        if (more := len(self.kinds) - _KINDS) > 0:
+            yield f"    and {count(more, 'more kind')} of answers"
 
     def to_json(self) -> Plain:
         """The change as plain data."""
@@ -183,10 +187,13 @@ class KafkaDiff:
     def _rules(self, trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
         """The rules by which the two sides of these cases differ, as the second has them: the fewest, or others as few.
 
-        Rules that explained other cases are tried first.
+        Rules that explained other cases are tried first. A case that the model does not describe has no part.
         """
-        if not all(cases):
+        first_side = cases[0] if cases else ()
+        described = [n for n, case in enumerate(first_side) if trial.outcome(Switches(), case) != []]
+        if not described:
             return []
+        cases = [[side[n] for n in described] for side in cases]
         explaining, own = Explaining([trial]), trial.request.rules
         known = [(mine, [t for t in found if _fit(explaining, t, cases[1])]) for mine, found in self._known]
         for mine, found in known:
@@ -296,10 +303,12 @@ def compare_releases(
 
 def _selection(overrides: Overrides) -> Iterator[Request]:
     """The standard selection: Kafka's scenarios of the controller, and walks."""
-    for name in scenario_files.titles():
-        if name.startswith(("replication/controller/", "replication/topic/")) and "kafka" in name:
-            yield _request(name, overrides)
-    for name in _WALKED:
+    of_controller = (
+        name
+        for name in scenario_files.titles()
+        if name.startswith(("replication/controller/", "replication/topic/")) and "kafka" in name
+    )
+    for name in (*of_controller, *_WALKED):
         yield _request(name, replace(overrides, profile=overrides.profile or _OF_KAFKA))
 
 
