@@ -28,6 +28,7 @@ PROFILES = {
 HAPPENS, NOT_THERE = "happens", "–"
 _KEPT = FOLDER / "releases.json"
 _HISTORY = FOLDER / "changes-history.md"
+"""What the changes are held against, written by hand."""
 _ROOT = DOCS.parent
 _FIRST, _LAST = "<!-- by release -->", "<!-- end -->"
 

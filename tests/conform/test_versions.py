@@ -8,6 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from docs.pages.releases import PROFILES
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.conform import bridge as bridges
 from highwater.checker.conform.bridge import Bridge, Jars, Jdk, compiled
@@ -18,11 +19,6 @@ from tests.conform.test_conform import SMALL, run
 from tests.conform.test_walks import MESSAGES
 from tests.slow import slow
 
-RELEASES = {
-    "4.0.0": "kafka_4_0", "4.0.2": "kafka_4_0", "4.1.0": "kafka_4_1_0", "4.1.2": "kafka_4_1", "4.2.1": "kafka_4_2",
-    "4.2.2": "kafka_4_2", "4.3.0": "kafka_4_3", "4.3.1": "kafka_4_3", "4.4.0": "kafka_4_4",
-}  # fmt: skip
-"""The profile of each release."""
 BACK = "replication/controller/kafka-4.3-reassigned-back"
 NOBODY = "replication/controller/kafka-4.1.0-nobody-remembered"
 DIFFERS = {
@@ -36,10 +32,10 @@ API = """package org.apache.kafka.some;
 public class Api { public static final int SIZE = 3; public void call(long to) {%s} }"""
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", PROFILES)
 @slow("fetches releases, and compiles the bridge against each")
 def test_each_release_follows_its_profile(version: str, tmp_path: Path) -> None:
-    place, profile = kafka_release.kafka(version), RELEASES[version]
+    place, profile = kafka_release.kafka(version), PROFILES[version]
     small = (SMALL, BACK, *[NOBODY] * version.startswith("4.1"), "--sample", "150", "--quiet")
     status, _, said = run(place, tmp_path, *small, "--profile", profile)
     assert status == 3, said
