@@ -150,24 +150,26 @@ class KafkaDiff:
             walks = ReleaseWalks(model, explore, self.first)
             result = self.run.compare(request, walks)
             trial = WalksTrial(request, self.second, explore)
+            explaining = Explaining([trial])
             for key in result.examples:
                 more = walks.sides_of(result, key)[:_CASES]
                 cases = [
                     [trial.case(walks, key, side) for side in sides] for sides in zip(*more, strict=True)
                 ]
-                self._add(request, walks, result, key, self._rules(trial, cases))
+                self._add(request, walks, result, key, self._rules(explaining, trial, cases))
         else:
             states = ReleaseComparison(model, explore, self.first)
             states.answers = KafkaAnswers(self.second, states.setup, states.requests, keeps=True)
             result = self.run.compare(request, states)
             of_states = StatesTrial(request, self.second, explore)
+            explaining = Explaining([of_states])
             for key in result.examples:
                 found = result.more.get(key, [])[:_CASES]
                 cases = [
                     [of_states.case(states, a, key, one) for one in found]
                     for a in (states.of_first, states.answers)
                 ]
-                self._add(request, states, result, key, self._rules(of_states, cases))
+                self._add(request, states, result, key, self._rules(explaining, of_states, cases))
         self.results.append((request, result))
 
     def _add(
@@ -184,7 +186,9 @@ class KafkaDiff:
         run = _shown(comparison.model, key, comparison.instances_of(found), example)
         self._found.append((rules, _Change(None, request, example, len(found.path), run, kinds)))
 
-    def _rules(self, trial: Trial, cases: Sequence[Sequence[TrialCase]]) -> list[Rules]:
+    def _rules(
+        self, explaining: Explaining, trial: Trial, cases: Sequence[Sequence[TrialCase]]
+    ) -> list[Rules]:
         """The rules by which the two sides of these cases differ, as the second has them: the fewest, or others as few.
 
         Rules that explained other cases are tried first. A case that the model does not describe has no part.
@@ -194,7 +198,7 @@ class KafkaDiff:
         if not described:
             return []
         cases = [[side[n] for n in described] for side in cases]
-        explaining, own = Explaining([trial]), trial.request.rules
+        own = trial.request.rules
         known = [(mine, [t for t in found if _fit(explaining, t, cases[1])]) for mine, found in self._known]
         for mine, found in known:
             if found and _fit(explaining, mine, cases[0]):

@@ -44,6 +44,8 @@ from highwater.model.language.protocol import Protocol
 
 _OF_A_KIND = 8
 """The most cases of a kind of difference."""
+_PAIRS = 3
+"""Pairs of rules are tried until they have failed to explain this many kinds of differences."""
 _ALIKE = 3
 """The most switches that are tried in place of others which explain as much."""
 _ROUNDS = 6
@@ -96,7 +98,7 @@ class Trial(ABC):
         """The nearest profile with these rules switched, and the rules that are otherwise there."""
         on = {name for name, is_on in self.request.rules.items() if is_on != (name in switches)}
         profiles = self.protocol.profiles
-        name = min(profiles, key=lambda n: len(profiles[n].rules ^ on))
+        name = min(profiles, key=lambda n: (len(profiles[n].rules ^ on), n != self.request.profile))
         return name, {rule: rule in on for rule in sorted(profiles[name].rules ^ on)}
 
     @abstractmethod
@@ -333,6 +335,7 @@ class Explaining:
         self.equal: dict[Switches, list[Switches]] = {}
         """For switches that were chosen, others that explain as many cases."""
         self._known: dict[tuple[Switches, TrialCase], bool] = {}
+        self._pairs = _PAIRS
 
     def explained(self, switches: Switches, case: TrialCase) -> bool:
         """True if a case is explained with these rules switched."""
@@ -359,7 +362,7 @@ class Explaining:
             return None
         held = [case for case in all_cases if self.explained(found, case)]
         one = failing[0]
-        for size in (1, 2):
+        for size in (1, 2) if self._pairs else (1,):
             gains = dict[Switches, int]()
             for some in self._trials(found, one, size):
                 trial = found ^ some
@@ -372,6 +375,7 @@ class Explaining:
                 best.sort(key=lambda t: min(len(e.otherwise(t)[1]) for e in self.all))
                 self.equal[best[0] ^ found] = [trial ^ found for trial in best[1:]]
                 return best[0]
+        self._pairs -= bool(self._pairs)
         return None
 
     def _trials(self, found: Switches, case: TrialCase, size: int) -> Iterator[Switches]:

@@ -70,6 +70,7 @@ def between(tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     return done.exit_code, json.loads(target.read_text()) if target.exists() else {}, done.output
 
 
+@slow("many kinds of differences, for each of which all rules are tried")
 def test_a_change_that_no_rule_explains_is_left_and_shown_between_two_kafkas(
     kafka: Path, tmp_path: Path
 ) -> None:
