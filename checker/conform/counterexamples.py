@@ -153,7 +153,8 @@ def _in_controller(model: Model, protocol: Controller, run: ViolatingRun, bridge
         wanted = [int(value) for value in values_of(nodes, state)]
         pairs = zip(names, wanted, answer["after"], strict=True)
         differences.append(tuple(dict.fromkeys(name for name, value, seen in pairs if value != seen)))
-        if answer["error"] and stopped is None:
+        # NEW_LEADER_ELECTED is the answer to a change that is carried out, and that elects another leader.
+        if answer["error"] and differences[-1] and stopped is None:
             stopped = number + 1
     fails = []
     for request in requests:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.pages.markdown import DOCS, FOLDER
-from highwater.model.replication.controller import Controller
+from highwater.model.replication.rules import RULES
 
 RELEASES = ("4.0.0", "4.0.2", "4.1.0", "4.1.2", "4.2.1", "4.2.2", "4.3.0", "4.3.1", "4.4.0")
 PROFILES = {
@@ -28,7 +28,7 @@ PROFILES = {
 HAPPENS, NOT_THERE = "happens", "–"
 _KEPT = FOLDER / "releases.json"
 _HISTORY = FOLDER / "changes-history.md"
-"""What the changes are held against, written by hand."""
+"""The last part of the page of changes, written by hand."""
 _ROOT = DOCS.parent
 _FIRST, _LAST = "<!-- by release -->", "<!-- end -->"
 
@@ -107,7 +107,7 @@ def _changes_page(kept: Mapping[str, Any]) -> Iterator[str]:
         "This page lists what changed in replication from release to release, found by",
         "`highwater diff --kafka A --kafka B`: both get the same requests in the same states, and take the same",
         "walks of whole clusters. No ticket and no release note was read. Sets are bits: broker 0 is 1, broker 1 is",
-        "2. `python -m docs.pages.releases` writes the page.",
+        "2; -2147483648 is the broker -1. `python -m docs.pages.releases` writes the page.",
         "",
         "| from | to | changes | states | requests | steps of walks |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -131,7 +131,7 @@ def _change(number: int, change: Mapping[str, Any], before: str, after: str) -> 
         yield f"{number}. No rule of the model: {change['kinds'][0][0]}, {', '.join(change['differs'])}."
     else:
         said = (
-            f"`{rule}` {'on' if on else 'off'} ({Controller.rules[rule].source}): {Controller.rules[rule].sentence}"
+            f"`{rule}` {'on' if on else 'off'} ({RULES[rule].source}): {RULES[rule].sentence}"
             for rule, on in rules.items()
         )
         yield f"{number}. {' '.join(said)}"
@@ -152,12 +152,14 @@ def _change(number: int, change: Mapping[str, Any], before: str, after: str) -> 
 def findings(version: str) -> Iterator[tuple[str, str]]:
     """Each finding's name, and whether it happens in a release: reproduced in that Kafka's code under its own rules."""
     listed = tomllib.loads((FOLDER / "kafka.toml").read_text(encoding="utf-8"))
-    for finding in listed["finding"]:
-        name = finding["name"]
-        scenario = finding.get("scenario", f"replication/controller/kafka-4.2-{name}")
-        profile = ("--profile", PROFILES[version])
-        found = _run("conform", scenario, "--counterexamples", "--kafka", version, *profile)["scenarios"][0]
-        runs = found["runs"]
+    names = {
+        f["name"]: f.get("scenario", f"replication/controller/kafka-4.2-{f['name']}")
+        for f in listed["finding"]
+    }
+    command = ("--counterexamples", "--kafka", version, "--profile", PROFILES[version])
+    found = _run("conform", *names.values(), *command)["scenarios"]
+    for name, scenario in zip(names, found, strict=True):
+        runs = scenario["runs"]
         happens = bool(runs) and all(run["reproduced"] for run in runs)
         yield name, HAPPENS if happens else NOT_THERE if not runs else "differs"
     for request in listed["request"]:
