@@ -1,8 +1,6 @@
 """The parts of a protocol: parameters, rules as switches, profiles, actions and invariants.
 
-A protocol is a subclass of Protocol. ``define`` sizes the types by the parameters and returns the type of the state.
-``initial`` returns the initial states as plain values. Methods marked ``@action`` define the steps, and functions
-marked ``@invariant`` define conditions on all states. ``Model`` runs each of them on symbolic values.
+``define`` returns the type of a protocol's state, ``initial`` the initial states. ``@action`` marks steps.
 """
 
 from __future__ import annotations

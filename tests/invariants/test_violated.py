@@ -20,7 +20,7 @@ REASONED: dict[str, dict[str, str]] = {
         "quorum": "fetches_without_hwm_wait_for_records",
         "replication.controller": "active_leaders_stay_in_the_isr designated_replicas_lead "
         "electable_replicas_are_elected_first leaders_from_outside_are_allowed "
-        "partitions_remember_their_last_leader reassignments_complete_when_they_can "
+        "partitions_remember_their_last_leader "
         "recoveries_elect_complete_replicas strategy_none_recovers_no_replica "
         "unclean_elections_do_not_wait",
         "replication": "a_leaders_hwm_and_log_never_shrink former_replicas_keep_no_log "

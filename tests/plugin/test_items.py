@@ -331,7 +331,7 @@ def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_p
 
 
 def test_unknown_or_damaged_recordings_fail(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    newer = write_log(tmp_path / "newer", beginning(("metadata.version", 30)))
+    newer = write_log(tmp_path / "newer", beginning(("metadata.version", 34)))
     damaged = write_log(tmp_path / "damaged", [*beginning(), b"\1\4\0"])
     result = run_tests(
         pytester,
@@ -342,7 +342,7 @@ def test_unknown_or_damaged_recordings_fail(pytester: pytest.Pytester, tmp_path:
         """,
     )
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*incomplete input: metadata.version 30*"])
+    result.stdout.fnmatch_lines(["*incomplete input: metadata.version 34*"])
     result.stdout.fnmatch_lines(["*DAMAGED INPUT: *"])
 
 

@@ -18,7 +18,7 @@ def test_every_scenario_of_4_2_is_on_the_page() -> None:
 
 
 def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_closing_rule() -> None:
-    page = (DOCS / "kafka.md").read_text()
+    page = (DOCS / "kafka.md").read_text().partition("\n## Findings by release")[0]
     rows = dict(re.findall(r"(?m)^\| \[([\w-]+)\]\(#[\w-]+\) (\|.*\|)$", page))
     assert list(rows) == [*FINDINGS, *REQUESTS]
     for name, request in REQUESTS.items():
