@@ -260,9 +260,9 @@ class Run:
             differences = f"{found.differences.total():,} differences"
             live(f"{request.scenario.name}: {found.states:,} states, {found.compared}", differences)
 
-        self.bridge.stop = self._stop
+        self.bridge.stop = self.stop
         with interruption(self._interrupt):
-            result = comparison.run(self.bridge, self.selection, progressed, self._stop)
+            result = comparison.run(self.bridge, self.selection, progressed, self.stop)
         live.end()
         self.bridge.stop = lambda: None
         return result
@@ -351,7 +351,7 @@ class Run:
     def _interrupt(self) -> None:
         self.came = True
 
-    def _stop(self) -> str | None:
+    def stop(self) -> str | None:
         """The reason to stop, or None."""
         if self.came:
             return "interrupted"

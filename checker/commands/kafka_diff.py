@@ -146,6 +146,7 @@ class KafkaDiff:
     def compare(self, request: Request) -> None:
         """Compare both Kafkas in a scenario, and add what differs to ``changes``."""
         model, explore = request.model(), partial(self.run.explore, request)
+        self.first.stop = self.run.stop
         if issubclass(request.scenario.protocol, Replication):
             walks = ReleaseWalks(model, explore, self.first)
             result = self.run.compare(request, walks)
@@ -223,16 +224,16 @@ class KafkaDiff:
             sizes.update({"states": result.states, f"{result.unit}s": result.size})
         amount = ", ".join(f"{number:,} {name}" for name, number in sizes.items())
         by_rule = sum(change.rules is not None for change in changes)
-        verdict = (
-            f"{len(changes)} CHANGES, {by_rule} of them by rules of the model,"
-            if changes
-            else "no difference"
-        )
+        changed = f"{len(changes)} CHANGE{'S' * (len(changes) != 1)}, {by_rule} by rules of the model,"
+        verdict = changed if changes else "no difference"
         yield paragraph(
             f"Kafka {self.first.version} and Kafka {self.second.version}: {verdict} in "
             f"{count(len(self.results), 'scenario')}: "
             f"{amount}"
         )
+        for request, result in self.results:
+            if result.stopped_by not in (None, "states"):
+                yield f"  {request.scenario.name}: not every {result.whole} was compared: {result.stopped_by}"
         for number, change in enumerate(changes, 1):
             yield from change.lines(number)
 
@@ -301,7 +302,8 @@ def compare_releases(
         output.note(page.write_about(title, [], [c.run for c in changes], "there is no difference"))
     if run.came:
         return Status.INTERRUPTED
-    whole = not names or all(result.complete for _, result in found.results)
+    ended = [result.stopped_by not in ((None,) if names else (None, "states")) for _, result in found.results]
+    whole = not any(ended) and (not names or all(result.complete for _, result in found.results))
     return Status.VIOLATED if changes else Status.OK if whole else Status.INCONCLUSIVE
 
 

@@ -115,7 +115,7 @@ def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction
         raise InputError(
             f"conform: {model.instances[run.path[operations.index(None)]]} is no event of the bridge"
         )
-    bridge.ask({"scenario": setup_of_cluster(model), "operations": operations})
+    bridge.begin({"scenario": setup_of_cluster(model), "operations": operations})
     answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
     walk, states = answer["walks"][0], _states(model, run)
     outcomes, expected = walk[1::2], ExpectedObservations(model)

@@ -292,7 +292,11 @@ class Inferred:
         """The profiles, the switched rules with what they explain, and what no rule explains."""
         for protocol, profile, others in self.follows():
             but = "".join(f", with {rule} {'on' if on else 'off'}" for rule, on in others.items())
-            yield paragraph(f"Kafka {version} follows {profile}{but} ({protocol.name})")
+            follows = "is nearest to" if self.differences else "follows"
+            whole = "" if not _ended(self.results) else ", as far as it was compared"
+            yield paragraph(f"Kafka {version} {follows} {profile}{but} ({protocol.name}){whole}")
+        if self.differences:
+            yield paragraph(f"  no rule explains {self.differences:,} differences")
         for rule in sorted(self.switched):
             stated = next(e.protocol.rules[rule] for e, _, _ in self.results if rule in e.protocol.rules)
             yield paragraph(f"  {self._switch(rule)} [{stated.source}]: {stated.sentence}")
@@ -429,9 +433,10 @@ class _Search(Explaining):
 
     def _holds(self, switches: Switches) -> bool:
         try:
-            return not any(result.differences for _, result, _ in self._compared(switches))
+            results = self._compared(switches)
         except InputError:
             return False
+        return not _ended(results) and not any(result.differences for _, result, _ in results)
 
     def _compared(self, switches: Switches) -> Results:
         self.comparisons += 1

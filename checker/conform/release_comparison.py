@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.conform.answers import KafkaAnswers, Numbers
-from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.comparison import (
     KafkaDifference,
     StatesComparison,
@@ -154,17 +154,22 @@ class ReleaseWalks(WalkComparison):
     def _after_errors(self, seen: Plain, result: WalkResult) -> None:
         """Compare what a leader does after each error of AlterPartition."""
         mine = self.first.ask({"errors": True})
-        for error in mine.keys() & seen.keys():
-            if mine[error] != seen[error]:
-                key = f"the answer {error} to AlterPartition", (f"the leader {mine[error]} / {seen[error]}",)
+        for error in sorted(mine.keys() | seen.keys()):
+            one, other = mine.get(error, "nothing"), seen.get(error, "nothing")
+            if one != other:
+                key = f"the answer {error} to AlterPartition", (f"the leader {one} / {other}",)
                 result.differences[key] += 1
-                result.examples[key] = StepDifference((), 0, 0, (), f"{mine[error]} / {seen[error]}")
+                result.examples[key] = StepDifference((), 0, 0, (), f"{one} / {other}")
 
     def _walked(
         self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
     ) -> Iterator[tuple[list[int], list[Any]]]:
         for path, walk in super()._walked(bridge, paths, stop, result):
-            answer = self.first.ask({"walk": [[self._instances[step] for step in path]]})
+            try:
+                answer = self.first.ask({"walk": [[self._instances[step] for step in path]]})
+            except (NoAnswerError, StoppedError) as wrong:
+                self._ended(wrong, path, result)
+                return
             numbers, seen = answer["walks"][0], [tuple(one) for one in answer["seen"]]
             steps = zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)
             self._walk = [seen[numbers[0]], *steps], answer["thrown"].get("0", "")

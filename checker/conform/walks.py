@@ -354,7 +354,7 @@ class WalkComparison:
         result = WalkResult(
             sampled=sample is not None, of_the_scenario=len(self._targets), stopped_by=self.graph.stopped_by
         )
-        bridge.ask(self.describe())
+        bridge.begin(self.describe())
         self._errors = bridge.errors
         try:
             self._after_errors(bridge.ask({"errors": True}), result)
@@ -600,7 +600,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     """Repeat the walk of a file. Returns a pair: True if Kafka's cluster ends as the file expects; lines of text."""
-    bridge.ask({"scenario": file.scenario, "operations": file.path})
+    bridge.begin({"scenario": file.scenario, "operations": file.path})
     try:
         answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     except NoAnswerError as wrong:
