@@ -168,7 +168,7 @@ class ReleaseWalks(WalkComparison):
             try:
                 answer = self.first.ask({"walk": [[self._instances[step] for step in path]]})
             except (NoAnswerError, StoppedError) as wrong:
-                self._ended(wrong, path, result)
+                self._ended(wrong, [path], result)
                 return
             numbers, seen = answer["walks"][0], [tuple(one) for one in answer["seen"]]
             steps = zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)
