@@ -265,12 +265,12 @@ Results = list[tuple[Trial, ConformResult, KafkaComparison | WalkComparison]]
 class Inferred:
     """The rules that a Kafka follows, and what they do not explain.
 
-    ``switched`` has the rules that are switched against the scenarios' own; ``explains`` has for each of them the kinds
-    of differences that come back without it. ``results`` are the comparisons under the switched rules.
+    ``switched`` has the rules that are switched against the scenarios' own; ``explains`` has for each of them the
+    cases that come back without it. ``results`` are the comparisons under the switched rules.
     """
 
     switched: Switches
-    explains: Mapping[str, Sequence[Key]]
+    explains: Mapping[str, Sequence[TrialCase]]
     first: Counter[Key]
     """The numbers of differences under the scenarios' own rules."""
     results: Results
@@ -286,7 +286,8 @@ class Inferred:
     def follows(self) -> Iterator[tuple[type[Protocol], str, dict[str, bool]]]:
         """For each protocol the nearest profile, and the rules that Kafka has otherwise."""
         for protocol, trial in {e.protocol: e for e, _, _ in self.results}.items():
-            yield protocol, *trial.otherwise(self.switched)
+            here = (r for r in self.switched if any(c.trial.protocol is protocol for c in self.explains[r]))
+            yield protocol, *trial.otherwise(frozenset(here))
 
     def lines(self, version: str) -> Iterator[str]:
         """The profiles, the switched rules with what they explain, and what no rule explains."""
@@ -302,8 +303,11 @@ class Inferred:
             yield paragraph(f"  {self._switch(rule)} [{stated.source}]: {stated.sentence}")
             for same in (s for switched, others in self.or_else.items() if rule in switched for s in others):
                 yield paragraph(f"    or as well: {', '.join(map(self._switch, sorted(same)))}")
-            for kind, fields in self.explains[rule]:
+            for kind, fields in self._kinds(rule):
                 yield paragraph(f"    explains {kind}: {', '.join(fields)}: {self.first[kind, fields]:,}")
+
+    def _kinds(self, rule: str) -> list[Key]:
+        return list(dict.fromkeys(case.key for case in self.explains[rule]))
 
     def _switch(self, rule: str) -> str:
         own = next(e.request.rules[rule] for e, _, _ in self.results if rule in e.protocol.rules)
@@ -317,7 +321,7 @@ class Inferred:
                 for protocol, profile, others in self.follows()
             ],
             "switched": {
-                self._switch(rule): by_fields("of", [(key, self.first[key]) for key in self.explains[rule]])
+                self._switch(rule): by_fields("of", [(key, self.first[key]) for key in self._kinds(rule)])
                 for rule in sorted(self.switched)
             },
             "comparisons": self.comparisons,
@@ -420,7 +424,7 @@ class _Search(Explaining):
             except InputError:
                 self.refused.add(switched)
         explains = {
-            rule: list(dict.fromkeys(c.key for c in self._cases() if self._lost(c, found, found - {rule})))
+            rule: [case for case in self._cases() if self._lost(case, found, found - {rule})]
             for rule in sorted(found)
         }
         or_else = {}
