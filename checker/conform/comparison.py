@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +166,13 @@ def _error(answers: Numbers) -> Numbers:
     return codes
 
 
+class Block(NamedTuple):
+    """Some states, by number, and the path to each."""
+
+    states: Numbers
+    paths: list[list[int]]
+
+
 class StatesComparison(ABC):
     """Compares a Kafka in each state of a scenario's explored graph, and its answers to all requests there.
 
@@ -202,12 +209,11 @@ class StatesComparison(ABC):
     @abstractmethod
     def expected(
         self,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The observations and answers of the other side in a block of states, to which ``paths`` lead.
+        """The observations and answers of the other side in a block of states.
 
         ``answers`` are Kafka's. Returns the observation of each state; for each request and state the answer in Kafka's
         codes, and True if it can be compared; and the observation after each request.
@@ -305,15 +311,15 @@ class StatesComparison(ABC):
             if why := stop():
                 result.stopped_by = why
                 break
-            block = states[first : first + at_once]
-            paths = self.paths(block, None if last is None else last[first : first + at_once])
+            some = states[first : first + at_once]
+            block = Block(some, self.paths(some, None if last is None else last[first : first + at_once]))
             try:
-                answers = ask(paths, self.layout.pack, stop)
-                self._compare(block, paths, answers, result)
+                answers = ask(block.paths, self.layout.pack, stop)
+                self._compare(block, answers, result)
             except NoAnswerError as wrong:
                 request = None if wrong.operation < 0 else wrong.operation
                 kind = "the state" if request is None else self.requests[request].kind
-                self._note(result, (kind, (NO_ANSWER,)), block, paths, wrong.path, request, str(wrong))
+                self._note(result, (kind, (NO_ANSWER,)), block, wrong.path, request, str(wrong))
                 result.stopped_by = "Kafka does not answer"
                 break
             except StoppedError as wrong:
@@ -325,23 +331,23 @@ class StatesComparison(ABC):
 
     def _compare(
         self,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
     ) -> None:
         before, errors, after = answers
-        now, expected, described, then = self.expected(block, paths, answers, result)
-        result.states += len(block)
-        result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
-        result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
+        now, expected, described, then = self.expected(block, answers, result)
+        states = block.states
+        result.states += len(states)
+        result.transitions += int((self.graph.offsets[states + 1] - self.graph.offsets[states]).sum())
+        result.cut += int((self.graph.cut_offsets[states + 1] - self.graph.cut_offsets[states]).sum())
         states_differ = (before != now).any(axis=1)
         throws = errors == self._throws
         compared = described & ~states_differ & self._sendable[:, None]
         self._count(expected, (then != now).any(axis=2), compared, result)
         rows = np.argwhere((compared & ((expected != errors) | (after != then).any(axis=2))).T)
         row, number = rows[:, 0], rows[:, 1]
-        self._differing.update((block[row] * len(self.requests) + number).tolist())
+        self._differing.update((states[row] * len(self.requests) + number).tolist())
         bits = self.layout.differing(after[number, row], then[number, row]) << 2
         theirs, ours = errors[number, row], expected[number, row]
         bits |= (_error(theirs) != _error(ours)) * 1
@@ -349,16 +355,16 @@ class StatesComparison(ABC):
         bits = np.where(throws[number, row], _THROWN, bits)
         for key, places in self._grouped(number, bits) if len(rows) else ():
             result.differences[key] += len(places) - 1
-            self._note(result, key, block, paths, int(row[places[0]]), int(number[places[0]]))
+            self._note(result, key, block, int(row[places[0]]), int(number[places[0]]))
             more = result.more.setdefault(key, [])
             for n in places[:: -(-len(places) // KEPT)][: KEPT - len(more)]:
-                found = int(block[row[n]]), tuple(paths[row[n]]), int(number[n])
+                found = int(states[row[n]]), tuple(block.paths[row[n]]), int(number[n])
                 more.append(KafkaDifference(*found, key[1]))
         for place in np.flatnonzero(states_differ):
             bits = self.layout.differing(before[[place]], now[[place]])[0] << 2
             kinds = self._names(_THROWN if throws[:, place].all() else int(bits))
-            self._states_differ.add(int(block[place]))
-            self._note(result, ("the state", kinds), block, paths, int(place), None)
+            self._states_differ.add(int(states[place]))
+            self._note(result, ("the state", kinds), block, int(place), None)
 
     def _is_behind(self, state: int) -> bool:
         """True if a state differs because the step to it, or the state before, was seen to differ."""
@@ -386,15 +392,16 @@ class StatesComparison(ABC):
         self,
         result: StatesResult,
         key: Key,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         row: int,
         request: int | None,
         said: str = "",
     ) -> None:
         result.differences[key] += 1
         if key not in result.examples:
-            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1], said)
+            result.examples[key] = KafkaDifference(
+                int(block.states[row]), tuple(block.paths[row]), request, key[1], said
+            )
 
     def _count(
         self,
@@ -468,17 +475,16 @@ class KafkaComparison(StatesComparison):
 
     def expected(
         self,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
         """The model's answers. Of a request with two events, those in the order that equals Kafka's answer."""
         codes = self._codes()
         now, errors, described, then = self._choose_order(
-            block, answers, self.expectation(self.graph.states[block]), codes, result
+            answers, self.expectation(self.graph.states[block.states]), codes, result
         )
-        self._check_steps(block, then)
+        self._check_steps(block.states, then)
         return now, codes[errors], described, then
 
     def _codes(self) -> Numbers:
@@ -489,7 +495,6 @@ class KafkaComparison(StatesComparison):
 
     def _choose_order(
         self,
-        block: Numbers,
         answers: tuple[Numbers, Numbers, Numbers],
         expected: tuple[Numbers, Numbers, NDArray[np.bool_], Numbers],
         codes: Numbers,
@@ -516,7 +521,7 @@ class KafkaComparison(StatesComparison):
             result.decided_together[key] += len(places)
         order = np.where(same.any(axis=0), same.argmax(axis=0), 0)
         chosen = rows[order, np.arange(len(two))[:, None]]
-        states = np.arange(len(block))
+        states = np.arange(len(before))
         errors[two], then[two] = errors[chosen, states], then[chosen, states]
         described[two] = described[rows].all(axis=0)
         return now, errors[:end], described[:end], then[:end]

@@ -16,6 +16,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.conform.answers import KafkaAnswers, Numbers
 from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.comparison import (
+    Block,
     KafkaDifference,
     StatesComparison,
     StatesResult,
@@ -66,13 +67,12 @@ class ReleaseComparison(StatesComparison):
 
     def expected(
         self,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         answers: tuple[Numbers, Numbers, Numbers],
         result: StatesResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
         """The answers of the first Kafka. A request that it cannot be sent is not compared."""
-        now, codes, then = self.of_first(paths, self.layout.pack)
+        now, codes, then = self.of_first(block.paths, self.layout.pack)
         sendable = np.array([not r.lacks(self.first.lacking) for r in self.requests])
         return now, codes, np.broadcast_to(sendable[:, None], codes.shape), then
 
@@ -115,17 +115,16 @@ class ReleaseComparison(StatesComparison):
         self,
         result: StatesResult,
         key: Key,
-        block: Numbers,
-        paths: list[list[int]],
+        block: Block,
         row: int,
         request: int | None,
         said: str = "",
     ) -> None:
         """Note a difference. A state behind a step that differs is no further one."""
-        if request is None and not said and self._is_behind(int(block[row])):
+        if request is None and not said and self._is_behind(int(block.states[row])):
             result.not_compared[_BEHIND] += 1
         else:
-            super()._note(result, key, block, paths, row, request, said)
+            super()._note(result, key, block, row, request, said)
 
 
 class ReleaseWalks(WalkComparison):
@@ -175,32 +174,24 @@ class ReleaseWalks(WalkComparison):
             self._walk = [seen[numbers[0]], *steps], answer["thrown"].get("0", "")
             yield path, walk
 
-    def _compare(
-        self,
-        path: list[int],
-        walk: list[Any],
-        taken: set[int],
-        reached: set[int],
-        blocked: set[int],
-        result: WalkResult,
-    ) -> None:
+    def _compare(self, path: list[int], walk: list[Any], result: WalkResult) -> None:
         """Compare the two walks of a path up to their first difference, or to a step that neither Kafka takes."""
         result.paths += 1
         (first, thrown), at = self._walk, 0
         if first[0] != walk[0]:
             raise InputError("diff: the two clusters do not begin in the same state")
-        reached.add(0)
+        self._reached.add(0)
         for number, step in enumerate(path[: max(len(first), len(walk)) - 1], 1):
             one, other = (w[number] if number < len(w) else None for w in (first, walk))
             state, instance = self._targets[step], self._instances[step]
             name = self.model.instances[instance].action.name
             if one == other and one is not None and (one[0] == 0 or one[0] <= REFUSAL):
                 at, result.steps = state, result.steps + 1
-                taken.add(step)
-                reached.add(state)
+                self._taken.add(step)
+                self._reached.add(state)
                 continue
-            new = step not in blocked
-            blocked.add(step)
+            new = step not in self._blocked
+            self._blocked.add(step)
             if one == other:
                 result.not_compared[f"{name}: neither Kafka takes it"] += new
             elif new:

@@ -195,6 +195,8 @@ class WalkComparison:
         self._errors: Mapping[str, int] = {}
         self._thrown = ""
         """The exception at the end of the path that is compared."""
+        self._taken, self._reached, self._blocked = set[int](), set[int](), set[int]()
+        """Steps that agree, the states that they reach, and steps that later paths avoid."""
 
     def describe(self) -> Plain:
         """The first line to the bridge: the set-up of a cluster, and the operations of all action instances."""
@@ -361,15 +363,13 @@ class WalkComparison:
         except (NoAnswerError, StoppedError) as wrong:
             self._ended(wrong, [], result)
             return result
-        blocked = set()
+        taken, reached, blocked = self._taken, self._reached, self._blocked
         for state in range(self.graph.expanded):
             for step in self._steps(state):
                 why = self.reason(state, self._instances[step])
                 if why is not None:
                     blocked.add(step)
                     result.not_compared[why] += 1
-        taken: set[int] = set()
-        reached: set[int] = set()
         while True:  # a path ends at a difference; the next round of paths goes around it
             if sample:
                 paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, selection.seed, blocked)
@@ -378,7 +378,7 @@ class WalkComparison:
                 paths = self.paths(open_steps, blocked)
             before = len(taken), len(blocked)
             for path, walk in self._walked(bridge, paths, stop, result):
-                self._compare(path, walk, taken, reached, blocked, result)
+                self._compare(path, walk, result)
                 result.states, result.transitions = len(reached), len(taken)
                 result.seconds = time.perf_counter() - started
                 progress(result)
@@ -452,39 +452,23 @@ class WalkComparison:
             state = self._targets[path[-1]] if path else 0
             result.examples[name, (what,)] = StepDifference(steps, state, THROWS, (), said)
 
-    def _compare(
-        self,
-        path: list[int],
-        walk: list[Any],
-        taken: set[int],
-        reached: set[int],
-        blocked: set[int],
-        result: WalkResult,
-    ) -> None:
+    def _compare(self, path: list[int], walk: list[Any], result: WalkResult) -> None:
         result.paths += 1
         if self._thrown:
             count = len(walk) - 1
-            self._compare_steps(path, walk[:-1], taken, reached, blocked, result)
-            if not blocked.intersection(path[:count]):
-                blocked.update(path[max(0, count - 1) : count])
+            self._compare_steps(path, walk[:-1], result)
+            if not self._blocked.intersection(path[:count]):
+                self._blocked.update(path[max(0, count - 1) : count])
                 self._add(path[:count], KAFKA_THROWS, self._thrown, result)
             return
-        self._compare_steps(path, walk, taken, reached, blocked, result)
+        self._compare_steps(path, walk, result)
 
-    def _compare_steps(
-        self,
-        path: list[int],
-        walk: list[Any],
-        taken: set[int],
-        reached: set[int],
-        blocked: set[int],
-        result: WalkResult,
-    ) -> None:
+    def _compare_steps(self, path: list[int], walk: list[Any], result: WalkResult) -> None:
         if walk and self._differing(0, walk[0]):
             raise InputError(
                 f"conform: the cluster does not begin as the model does: {self._differing(0, walk[0])}"
             )
-        reached.add(0)
+        self._reached.add(0)
         at = 0
         for number, (outcome, seen) in enumerate(walk[1:]):
             step = path[number]
@@ -501,8 +485,8 @@ class WalkComparison:
             elif outcome:
                 fields = ("is not taken" if outcome == NOTHING else f"is refused ({outcome})",)
             if fields:
-                if step not in blocked:
-                    blocked.add(step)
+                if step not in self._blocked:
+                    self._blocked.add(step)
                     if (why := self.judged(at, instance, outcome, fields)) is not None:
                         result.not_compared[f"{name}: {why}"] += 1
                         return
@@ -519,8 +503,8 @@ class WalkComparison:
                 return
             at = state
             result.steps += 1
-            taken.add(step)
-            reached.add(state)
+            self._taken.add(step)
+            self._reached.add(state)
 
     def _differing(self, state: int, seen: tuple[int, ...]) -> tuple[str, ...]:
         if self._equal.get(state) == seen:
