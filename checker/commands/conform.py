@@ -168,10 +168,7 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": kafka_of(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        if new := list(new_fields(bridge.fields)):
-            output.note(
-                paragraph(f"fields of Kafka {bridge.version} that are new and not compared: {', '.join(new)}")
-            )
+        note_new_fields(bridge, output)
         run = Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
         statuses, results = [], []
         if infers:
@@ -195,6 +192,14 @@ def jars_of(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
         return Jars.found(kafka, before, live.show)
     finally:
         live.end()
+
+
+def note_new_fields(bridge: Bridge, output: JsonOutput) -> None:
+    """Name the fields of a Kafka that nothing compares."""
+    if new := list(new_fields(bridge.fields)):
+        output.note(
+            paragraph(f"fields of Kafka {bridge.version} that are new and not compared: {', '.join(new)}")
+        )
 
 
 @contextmanager

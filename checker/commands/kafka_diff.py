@@ -13,7 +13,7 @@ from pathlib import Path
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import paragraph
-from highwater.checker.commands.conform import Run, beside, jars_of, kafka_of
+from highwater.checker.commands.conform import Run, beside, jars_of, kafka_of, note_new_fields
 from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.infer import (
@@ -271,6 +271,7 @@ def compare_releases(
     with ExitStack() as stack:
         first, second = (stack.enter_context(Bridge(jars_of(k, (), output.quiet))) for k in kafkas)
         stack.enter_context(beside(test, second))
+        note_new_fields(second, output)
         run = Run(second, options, output, Sample(sample), None, test)
         found = KafkaDiff(first, second, run)
         for request in requests or _selection(overrides):

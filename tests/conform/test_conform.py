@@ -191,6 +191,7 @@ NOTICED_IN = {
     "cancellation_is_whole": "replication/controller/kafka-4.2-reassignment-loss",
     "level_changes_with_leader": "replication/controller/kafka-4.2-elr-turned-off",
     "unassigned_candidate_fails": REASSIGNMENT,
+    "reassignment_by_added": REASSIGNMENT,
     "offline_directory_check": REASSIGNMENT,
     "min_isr_by_first_partition": TOPIC,
 }
