@@ -437,7 +437,7 @@ final class BridgedController {
         }
     }
 
-    /** Another controller becomes active: it has the log and no sessions. */
+    /** Another controller becomes active. Kafka gives brokers sessions; the bridge forgets them after the operation. */
     void failOver() {
         cluster.deactivate();
         cluster.activate();
