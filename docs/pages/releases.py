@@ -106,7 +106,7 @@ def _changes_page(kept: Mapping[str, Any]) -> Iterator[str]:
         "",
         "This page lists what changed in replication from release to release, found by",
         "`highwater diff --kafka A --kafka B`: both get the same requests in the same states, and take the same",
-        "walks of whole clusters. No ticket was read before. Sets are bits: broker 0 is 1, broker 1 is",
+        "walks of whole clusters. The tickets were read afterwards. Sets are bits: broker 0 is 1, broker 1 is",
         "2; -2147483648 is the broker -1. `python -m docs.pages.releases` writes the page.",
         "",
         "| from | to | changes | states | requests | steps of walks |",
