@@ -13,6 +13,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +169,14 @@ def findings(version: str) -> Iterator[tuple[str, str]]:
 
 
 def _findings_table(kept: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    yield f"| finding | {' | '.join(kept)} |\n| --- |{' --- |' * len(kept)}\n"
+    """The rows of the table. Neighbouring releases that have the same findings share a column."""
+    groups = [
+        [version for version, _ in those] for _, those in groupby(kept.items(), key=lambda item: item[1])
+    ]
+    heads = (group[0] if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups)
+    yield f"| finding | {' | '.join(heads)} |\n| --- |{' --- |' * len(groups)}\n"
     for name in dict.fromkeys(name for found in kept.values() for name in found):
-        states = [found.get(name, "") for found in kept.values()]
+        states = [kept[group[0]].get(name, "") for group in groups]
         seen = [n for n, state in enumerate(states) if state == HAPPENS]
         words = (
             state
