@@ -49,6 +49,7 @@ from highwater.checker.scenarios.search import (
     SimulationResult,
 )
 from highwater.model.language import LanguageError, Model
+from highwater.model.language.model import Outline
 from highwater.traces.reading import printable
 
 CI = "CI"
@@ -286,9 +287,12 @@ def explore(
     before: KeptResult | None = None
     request = request.for_first() if options.stop_at_first else request
     try:
-        model = request.model()
-        if keep and engine == engines.DEFAULT:
-            model.identity = request_key(request)
+        key = request_key(request) if keep and engine == engines.DEFAULT else None
+        outline = cache.found(Outline, key)
+        model = request.model(outline=outline)
+        model.identity = key
+        if outline is None:
+            cache.keep(model.outline, key)
         if reuse is Reuse.REUSE:
             before = stored(model, request, options)
         if before is not None:

@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[code_cache.VARIABLE] = str(place)
     # Searches are small here: do not compile optimized code until most are done (tests/native/test_beside.py
     # does).
-    program._BEGIN = program._CROWDED = 0
+    program._BEGIN = program._CROWDED = 1 << 62
     # Tests change traced code, so the cache by model key is off (tests/native/test_kept.py turns it on).
     model_key.named = False
     # No result is reused, in subprocesses either (tests/native/test_reuse*.py reuse results).

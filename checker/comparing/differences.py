@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.comparing.revisions import Image, RestoredModel
-from highwater.checker.engines.native.initial import evaluated
+from highwater.checker.engines.native.instructions import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.solver.difference import (
     Pair,

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
-from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram
 from highwater.checker.engines.solver.difference import instances_of_both, leads_elsewhere
 from highwater.checker.engines.state_graph import Explored, Words
@@ -133,20 +132,13 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 _Levels = TypeVar("_Levels", bound=NativeLevels)
-_PAYS = 1 << 20
-"""The number of states of all mutants above which optimized code pays off."""
 _FIRST, _MOST = 1 << 6, 1 << 14
 """The numbers of states that are compared at a time, at first and at most: most mutants differ early."""
 
 
-def effort_for(states: int) -> Effort:
-    """The effort of compiling code that runs in this number of states."""
-    return Effort.USUAL if states >= _PAYS else Effort.QUICK
-
-
-def program_for(model: MutatedModel, effort: Effort) -> LinkProgram:
-    """Machine code for searches and graphs of all mutants of a model."""
-    program = LinkProgram(model, effort=effort)
+def program_for(model: MutatedModel) -> LinkProgram:
+    """The code of searches and graphs of all mutants of a model."""
+    program = LinkProgram(model, common=True)
     program.judging = True
     return program
 
@@ -204,8 +196,8 @@ class StepComparison:
     enabled or leaves its type in only one of them.
     """
 
-    def __init__(self, program: LinkProgram, states: Words, effort: Effort) -> None:
-        self._program, self._states, self._effort = program, states, effort
+    def __init__(self, program: LinkProgram, states: Words) -> None:
+        self._program, self._states = program, states
         self._actions: dict[str, tuple[Evaluation, Evaluation]] = {}
 
     def first(self, model: MutatedModel, mutant: int) -> int | None:
@@ -231,7 +223,7 @@ class StepComparison:
             asked.append(graph.any_(graph.and_(*own) for own in guards))
             other = graph.any_(_effect_differs(a, b, model.inputs) for a, b in effects)
             layout = self._program.layout
-            self._actions[name] = tuple(Evaluation(layout, n, self._effort) for n in (asked, [other]))  # type: ignore[assignment]
+            self._actions[name] = tuple(Evaluation(layout, n) for n in (asked, [other]))  # type: ignore[assignment]
         guards_differ, effect_differs = self._actions[name]
         found, both = guards_differ(states)
         where = np.flatnonzero(both)
@@ -399,7 +391,7 @@ class Examination:
 
         With ``all_states``, the search continues after violations.
         """
-        program = program_for(self.model, effort_for((self.states or limit_states or 0) * len(numbers)))
+        program = program_for(self.model)
         options = replace(self.options, limit_states=limit_states, all_states=all_states)
         with closing(levels_of(GraphLevels, program, options, 0)) as base:
             result = MutantSearch(base, self.expected).explore()
@@ -479,7 +471,7 @@ class _Explored:
         The mutants that have no such state come first.
         """
         states, sizes = states_of(self.base), np.cumsum(self.base.sizes)
-        comparison = StepComparison(self.program, states, effort_for(len(states) * len(numbers)))
+        comparison = StepComparison(self.program, states)
         found: list[tuple[int, int | None]] = []
         for number in sorted(numbers):
             first = comparison.first(model, number)

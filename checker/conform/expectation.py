@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.conform.kafka_request import Event, KafkaRequest
-from highwater.checker.engines.native.initial import Evaluation
-from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.model.language import State, graph, when
 from highwater.model.language.graph import BOOL, INT, Node
@@ -33,8 +32,6 @@ Where the guard about candidates is false, Kafka throws. The guard about leaders
 """
 _WORD = 60
 """The number of bits that an observation uses in each word."""
-_COMPILED_AT_ONCE = 64
-"""The most expressions in one compiled function: compile time grows faster than the function."""
 
 Numbers = NDArray[np.int64]
 
@@ -248,11 +245,8 @@ class ExpectedAnswers:
         self._described = np.array([column(t.described) for t in traced])
         self._after = np.array([[column(n) for n in self.observations.nodes(t.after)] for t in traced])
         layout, nodes = Layout(model.leaves), list(columns)
-        self._parts = [
-            Evaluation(layout, nodes[i : i + _COMPILED_AT_ONCE], Effort.QUICK)
-            for i in range(0, len(nodes), _COMPILED_AT_ONCE)
-        ]
-        self._evaluate_now = Evaluation(layout, self.observations.nodes(now), Effort.QUICK)
+        self._evaluate = Evaluation(layout, nodes)
+        self._evaluate_now = Evaluation(layout, self.observations.nodes(now))
 
     def now(self, states: Words) -> Numbers:
         """The observations of packed states, with shape (states, words)."""
@@ -269,7 +263,7 @@ class ExpectedAnswers:
         The rows of all requests come first. Then the requests of ``two_events`` come twice: in the second order,
         and with both events decided on the state before the request.
         """
-        table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
+        table = np.stack([c.astype(np.int64, copy=False) for c in self._evaluate(states)])
         now = table[self._now].T
         after = np.stack([table[self._after[:, w]] for w in range(self.observations.words)], axis=-1)
         return now, table[self._errors], table[self._described] != 0, after

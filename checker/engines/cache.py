@@ -29,7 +29,7 @@ OFF = "off"
 FILE = "cache.sqlite3"
 """The name of the file in the cache's directory."""
 MOST_BYTES = 256 << 20
-"""The most bytes in the file. The standard scenarios take an eighth of this size."""
+"""The most bytes in the file. The standard scenarios take a twelfth of this size."""
 _WAIT = 5.0
 """The seconds to wait for another process that writes."""
 _DAY = 86400

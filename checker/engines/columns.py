@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.model.language import Array, Enum, Index, Model, Option, Seq, Set, Struct, graph
 from highwater.model.language.messages import MessageKind, scalars_at

@@ -21,7 +21,7 @@ from highwater.checker.engines.fairness import (
     nearest,
     spread,
 )
-from highwater.checker.engines.native.initial import evaluated
+from highwater.checker.engines.native.instructions import evaluated
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult, ViolatingRun
 from highwater.model.language import Model

@@ -28,6 +28,7 @@ from highwater.checker.scenarios.scenario_files import (
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model import registry
 from highwater.model.language import Invariant, Liveness, Model, Protocol, StepProperty
+from highwater.model.language.model import Outline
 from highwater.model.language.protocol import (
     ChoiceError,
     Conditional,
@@ -405,8 +406,8 @@ class Request:
             tuple(left),
         )
 
-    def model(self, kind: Callable[..., Model] = Model) -> Model:
-        """Trace the protocol as a model of class ``kind``.
+    def model(self, kind: Callable[..., Model] = Model, outline: Outline | None = None) -> Model:
+        """Trace the protocol as a model of class ``kind``; with the ``outline`` of an equal model, when it is needed.
 
         Raises LanguageError or InputError if the protocol's text is invalid.
         """
@@ -415,6 +416,8 @@ class Request:
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
             of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))
+            if outline is not None:
+                return kind(protocol, invariants, self.liveness, of_steps, outline=outline)
             traced = kind(protocol, invariants, self.liveness, of_steps)
             _ = traced.start  # raises errors of the initial states now
             refuse_unconsulted(definition, protocol)

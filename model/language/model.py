@@ -207,7 +207,8 @@ class Model:
     """A traced protocol. Construction traces every property, and every action once for each combination of choices.
 
     Choices are an action's parameter values and the values that the action chooses by ``one_of``. Raises
-    LanguageError, with the place in the protocol's source, if the protocol misuses the language.
+    LanguageError, with the place in the protocol's source, if the protocol misuses the language. If the ``outline`` of
+    an equal model is given, nothing is traced before it is needed.
     """
 
     identity: bytes | None = None
@@ -219,16 +220,20 @@ class Model:
         invariants: Iterable[Invariant] = (),
         liveness: Iterable[Liveness] = (),
         step_properties: Iterable[StepProperty] = (),
+        *,
+        outline: Outline | None = None,
     ) -> None:
         self.protocol = protocol
         invariants, liveness, of_steps = tuple(invariants), tuple(liveness), tuple(step_properties)
+        if outline is not None:
+            self.outline = outline
         _check_names(protocol, (*invariants, *of_steps, *liveness))
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if protocol.has(a)]
         self._asked = invariants, liveness, of_steps
-        # Trace now, so that construction raises the protocol's errors.
-        _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
+        if outline is None:  # trace now, so that construction raises the protocol's errors
+            _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
     def instances(self) -> list[Instance]:
@@ -280,7 +285,7 @@ class Model:
         """For each instance, its step properties as in ``judged``, without large ones (``is_large``)."""
         return judged(self, large=False)
 
-    @property
+    @cached_property
     def outline(self) -> Outline:
         """The names of the model's instances, bounds and properties."""
         return Outline(

@@ -487,7 +487,7 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(
 ) -> None:
     request = asked("truncation/kip-320")
 
-    def interrupt(*arguments: Any) -> Any:
+    def interrupt(*arguments: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
     if where == "tracing":

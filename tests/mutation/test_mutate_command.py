@@ -55,7 +55,6 @@ from highwater.checker.comparing.mutation import (
 )
 from highwater.checker.engines import cache, native, reference
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored
@@ -488,7 +487,7 @@ def mutated() -> MutatedModel:
 
 @pytest.fixture(scope="module")
 def program(mutated: MutatedModel) -> LinkProgram:
-    return program_for(mutated, Effort.QUICK)
+    return program_for(mutated)
 
 
 def steps_by_the_reference(model: Model) -> Summary:

@@ -21,7 +21,7 @@ from highwater.checker.engines.spark.request import package
 from highwater.checker.scenarios.search import SearchOptions
 from tests import zoo
 from tests.command import highwater
-from tests.conftest import BEGIN
+from tests.conftest import BEGIN, CROWDED
 from tests.native.on_disk import explored as explored_levels
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
@@ -41,12 +41,15 @@ def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "code"
 
 
-def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], None]) -> list[Effort]:
-    """Search and check the result; returns the effort of the code in use at the start of each level."""
-    monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
-    compiled = Program(zoo.counters(4, 25), effort=Effort.QUICK)
+def explored(each_level: Callable[[Program], None]) -> list[Effort | None]:
+    """Search and check the result; returns the effort of the code in use at the start of each level.
+
+    The common kernel has none.
+    """
+    compiled = Program(zoo.counters(4, 25), common=True)
     run = NativeLevels(compiled, SearchOptions(workers=2))
-    improve, efforts = compiled.improve, []
+    improve = compiled.improve
+    efforts: list[Effort | None] = []
 
     def noting(states: int, *, crowded: bool = False) -> None:
         efforts.append(compiled.effort)
@@ -64,8 +67,8 @@ def wait(compiled: Program) -> None:
         compiled._beside.wait()
 
 
-def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
+def test_a_search_goes_over_to_better_code_as_it_grows() -> None:
+    assert list(dict.fromkeys(explored(wait))) == [None, Effort.FULL]
 
 
 def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,13 +81,14 @@ def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.M
             begun.append(given)
 
     monkeypatch.setattr(program, "Beside", Never)
-    alone, crowded = (Program(zoo.counters(4, 25), effort=Effort.QUICK) for _ in range(2))
-    states = alone.name.size // BEGIN + 1
+    alone, crowded = (Program(zoo.counters(4, 25), common=True) for _ in range(2))
+    states = alone._size * BEGIN
+    alone.improve(states - 1)
     crowded.improve(states, crowded=True)
     assert not begun
     alone.improve(states)
     assert len(begun) == 1
-    crowded.improve(crowded.name.size, crowded=True)
+    crowded.improve(crowded._size * CROWDED, crowded=True)
     assert len(begun) == 2
 
 
@@ -114,13 +118,11 @@ def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch)
         honest(self)
 
     monkeypatch.setattr(Beside, "_follow", slow)
-    monkeypatch.setattr(program, "_PAYS", 0)
-    assert set(explored(monkeypatch, lambda compiled: None)) == {Effort.QUICK}
+    assert set(explored(lambda compiled: None)) == {None}
 
 
 def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    Machine(Program(zoo.counters(4, 25), effort=Effort.QUICK).text, Effort.USUAL)
-    monkeypatch.setattr(program, "_FULL", 0)
+    Machine(Program(zoo.counters(4, 25), common=True).text, Effort.FULL)
     monkeypatch.setattr(program, "Beside", None)
     assert search(zoo.counters(4, 25), SearchOptions()).distinct_states == WIDE
 
@@ -165,8 +167,8 @@ def test_without_better_code_the_search_goes_on(monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(compiler, "llvm_versions", lambda: "llvmlite 0.0")
     else:
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    expected = list(Effort) if what == "no process" else [Effort.QUICK]
-    assert list(dict.fromkeys(explored(monkeypatch, wait))) == expected
+    expected = [None, *[Effort.FULL] * (what == "no process")]
+    assert list(dict.fromkeys(explored(wait))) == expected
 
 
 _FROM_AN_ARCHIVE = """

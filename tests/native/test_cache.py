@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 import signal
 import sqlite3
@@ -24,13 +23,9 @@ import pytest
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.cache import FILE, Cache
 from highwater.checker.engines.native import compiler, machine
-from highwater.checker.engines.native.kernels import Kernels
-from highwater.checker.engines.native.machine import Effort, Machine, Processor, TextName, whole
-from highwater.checker.engines.state_graph import Layout
-from highwater.model.language import Model
-from tests import models
+from highwater.checker.engines.native.common import common_machine
+from highwater.checker.engines.native.machine import Effort, Machine, Processor, TextName
 from tests.command import highwater
-from tests.slow import slow
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -58,7 +53,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Effort]:
     return calls
 
 
-def answer(number: int, effort: Effort = Effort.QUICK) -> int:
+def answer(number: int, effort: Effort = Effort.USUAL) -> int:
     compiled = Machine(TEXT.format(number), effort)
     return int(compiled.function("answer", 0, result=True)())
 
@@ -318,9 +313,9 @@ def _place() -> Path:
 
 def test_better_code_is_taken_and_worse_is_not(folder: Path, made: list[Effort]) -> None:
     answer(1, Effort.USUAL)
-    assert Machine(TEXT.format(1), Effort.QUICK).effort is Effort.USUAL
-    assert made == [Effort.USUAL]
     assert Machine(TEXT.format(1), Effort.FULL).effort is Effort.FULL
+    assert made == [Effort.USUAL, Effort.FULL]
+    assert Machine(TEXT.format(1), Effort.USUAL).effort is Effort.FULL
     assert made == [Effort.USUAL, Effort.FULL]
 
 
@@ -334,7 +329,7 @@ def test_code_of_another_processor_is_not_taken(
         replace(host, name="generic"),
         replace(host, triple=host.triple + "-gnu"),
     ):
-        assert machine.key(text, other, Effort.QUICK) != machine.key(text, host, Effort.QUICK)
+        assert machine.key(text, other, Effort.USUAL) != machine.key(text, host, Effort.USUAL)
     monkeypatch.setattr(Processor, "host", lambda: replace(host, name="generic"))
     assert answer(1) == 1
     assert len(made) == 2
@@ -374,7 +369,7 @@ def test_damaged_code_is_made_anew(folder: Path, made: list[Effort], damage: str
         path.write_bytes(content[:-900] if damage == "cut off" else b"")
     made.clear()
     assert answer(1) == 1
-    assert made == [Effort.QUICK]
+    assert made == [Effort.USUAL]
     assert answer(1) == 1
     assert len(made) == 1, "what was made anew is kept"
 
@@ -384,6 +379,7 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
         asked = [*command, "truncation/truncate-to-hwm", "--quiet"]
         for arguments, kept, compiled in ((["--no-cache"], 0, True), ([], 1, True), ([], 1, False)):
             made.clear()
+            common_machine.cache_clear()
             assert highwater(*asked, *arguments).status in (0, 1)
             assert bool(entries(folder)) == bool(kept)
             assert bool(made) == compiled
@@ -412,38 +408,3 @@ def test_the_text_does_not_depend_on_earlier_traces() -> None:
         for order in (names, names[::-1])
     ]
     assert set(found[0]) == set(found[1])
-
-
-# --- quick code uses the fast selector only for kernels whose every instruction it supports -----------
-
-
-_COMPILE = f"""
-import sys, llvmlite.binding as llvm
-from highwater.checker.engines.native import compiler
-llvm.set_option("", "-pass-remarks-missed=sdagisel")
-from highwater.checker.engines.native.machine import Processor
-compiler.machine_code(sys.stdin.read(), Processor.host().parts, {Effort.QUICK.value}, {{}})
-"""
-_MISSED = re.compile(r"FastISel missed: (.*) \(in function: \w+\)")
-
-
-def missed(text: str) -> set[str]:
-    """The instructions that LLVM's fast selector does not support, calls left out: it resumes after them."""
-    done = subprocess.run(
-        [sys.executable, "-c", _COMPILE], input=whole(text), capture_output=True, text=True, check=True
-    )
-    return {instruction.split(" = ")[-1] for instruction in _MISSED.findall(done.stderr)}
-
-
-def text(model: Model) -> str:
-    return Kernels(model, Layout(model.leaves)).text()
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["every operation", pytest.param("zookeeper/large-sessions", marks=slow("a protocol's kernels, too"))],
-)
-def test_the_fast_selector_supports_a_kernel_s_instructions(name: str) -> None:
-    model = models.everything(nodes=2) if name == "every operation" else models.scenario_model(name)
-    # Only the fingerprint has a product of 128 bits.
-    assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text(model))} <= {"trunc i128 % to i64"}

@@ -43,13 +43,13 @@ def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps of `check` in order: "traced" and "explored"."""
+    """The steps of `check` in order: "traced", if only when needed, and "explored"."""
     done: list[str] = []
     model, search, liveness = Request.model, by_name.search, by_name.explore
 
-    def traced(*given: Any) -> Any:
+    def traced(*given: Any, **named: Any) -> Any:
         done.append("traced")
-        return model(*given)
+        return model(*given, **named)
 
     def explored(function: Any) -> Any:
         def counted(*given: Any) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from highwater.checker.engines import reference
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, simulate, worker
-from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.native.ir import FunctionText
 from highwater.checker.engines.native.kernels import combine
 from highwater.checker.engines.native.levels import NativeLevels
@@ -328,25 +328,24 @@ QUICK = {
     ),
 )
 def test_engines_agree_on_every_scenario(name: str) -> None:
-    """Uses quick code; the compilation efforts are compared on every operation below."""
+    """Uses the common kernel; compiled code is compared on every operation below."""
     model = models.scenario_model(name)
-    assert disagreements(model, Program(model, effort=Effort.QUICK), 600) == []
+    assert disagreements(model, Program(model, common=True), 600) == []
 
 
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize(
-    ("nodes", "effort"),
+    ("nodes", "common"),
     [
-        (2, Effort.QUICK),
-        pytest.param(
-            3, Effort.FULL, marks=slow("full effort; a fast test of random protocols has all efforts")
-        ),
-        pytest.param(5, Effort.FULL, marks=slow("larger values of each type; fast with two nodes")),
+        (2, True),
+        pytest.param(3, False, marks=slow("compiled code; a fast test of random protocols has it, too")),
+        pytest.param(5, True, marks=slow("larger values of each type; fast with two nodes")),
+        pytest.param(5, False, marks=slow("larger values of each type; fast with two nodes")),
     ],
 )
-def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
+def test_engines_agree_on_every_type_and_operation(nodes: int, common: bool) -> None:
     model = models.everything(nodes=nodes)
-    program = Program(model, effort=effort)
+    program = Program(model, effort=Effort.FULL, common=common)
     assert not models.bounded(model)  # pruned steps and errors are compared too
     assert disagreements(model, program, often(600, 4000)) == []
     states = list(models.arbitrary_states(model, 600))
@@ -364,8 +363,8 @@ def test_engines_agree_on_random_protocols(seed: int) -> None:
         model = Model(stated.protocol(), stated.protocol.invariants)
     except LanguageError:  # a constant outside its type, or two writes that always conflict
         reject()
-    for effort in Effort:
-        assert disagreements(model, Program(model, effort=effort), 100) == []
+    for program in (Program(model, common=True), *(Program(model, effort=effort) for effort in Effort)):
+        assert disagreements(model, program, 100) == []
 
 
 # --- fingerprints collide no more often than random ones ----------------------------------------------
@@ -392,7 +391,7 @@ def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     f.start("done")
     found = np.empty(count, dtype=np.uint64)
     states = np.ascontiguousarray(states)
-    machine = Machine(f.end(), Effort.QUICK)  # keeps the machine code alive
+    machine = Machine(f.end())  # keeps the machine code alive
     machine.function("all", 3)(states.ctypes.data, found.ctypes.data, count)
     return found
 

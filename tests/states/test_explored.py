@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import reference
-from highwater.checker.engines.native import kernels, runtime
-from highwater.checker.engines.native.initial import Evaluation, evaluated
+from highwater.checker.engines.native import common, kernels, runtime
+from highwater.checker.engines.native.instructions import Evaluation, evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored, Layout
 from highwater.checker.scenarios.search import EngineError, SearchOptions
@@ -233,16 +234,26 @@ class TwoWords(Protocol):
         s.next.second = s.second + 1
 
 
+@pytest.fixture
+def kernel_anew() -> Iterator[None]:
+    """The common kernel is made again, before and after the test."""
+    common.common_machine.cache_clear()
+    yield
+    common.common_machine.cache_clear()
+
+
+@pytest.mark.usefixtures("kernel_anew")
 @pytest.mark.parametrize("seen", [0, 1])
 def test_each_word_of_a_state_is_compared(monkeypatch: pytest.MonkeyPatch, seen: int) -> None:
     """The fingerprint reads only one of the two words; comparing the other distinguishes the states."""
     model, honest = Model(TwoWords(), []), kernels.combine
     assert Layout(model.leaves).words == 2
-    monkeypatch.setattr(kernels, "combine", lambda f, words: honest(f, [words[seen], words[seen]]))
+    monkeypatch.setattr(common, "combine", lambda f, words: honest(f, [words[seen], words[seen]]))
     with pytest.raises(EngineError, match="two states have the fingerprint of state"):
         explore(model, SearchOptions(workers=1))
 
 
+@pytest.mark.usefixtures("kernel_anew")
 @pytest.mark.parametrize(("function", "workers"), [("_resolve", 1), ("_number_states", 3)])
 def test_a_state_that_is_not_in_the_table_is_an_error(
     monkeypatch: pytest.MonkeyPatch, function: str, workers: int

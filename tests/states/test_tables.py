@@ -21,7 +21,7 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference
-from highwater.checker.engines.native.initial import evaluated
+from highwater.checker.engines.native.instructions import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import Progress, SearchOptions

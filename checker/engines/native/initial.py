@@ -1,73 +1,22 @@
-"""Compiled evaluation of expressions on packed states, and the packed initial states of a model."""
+"""The packed initial states of a model."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from highwater.checker.engines.native.ir import FunctionText, ValueScope
-from highwater.checker.engines.native.machine import Effort, Machine
-from highwater.checker.engines.state_graph import Explored, Layout, Words
+from highwater.checker.engines.native.instructions import Evaluation
+from highwater.checker.engines.state_graph import Layout, Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.errors import place_of
-from highwater.model.language.graph import BOOL, TRUE, Node
+from highwater.model.language.graph import TRUE
 from highwater.model.language.initial import FreePart, InitialFamily
 from highwater.model.language.model import NO_STATE
-
-
-class Evaluation:
-    """Expressions compiled into one loop over packed states.
-
-    Raises EngineError if a value may need more than 62 bits.
-    """
-
-    def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
-        self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
-        self._machine = Machine(_text(layout, nodes), effort)
-        self._function = self._machine.function("evaluate", 3)
-
-    def __call__(self, states: Words) -> list[NDArray[Any]]:
-        """For each expression, the array of its values: bools, or int64 for numbers and sets (as bits)."""
-        states = np.ascontiguousarray(states)
-        found: list[NDArray[Any]] = [np.empty(len(states), dtype=kind) for kind in self._kinds]
-        outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
-        self._function(states.ctypes.data, len(states), outputs.ctypes.data)
-        return found
-
-
-def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
-    """For each expression, an array of its values on all states of an explored graph.
-
-    Raises EngineError if a value may need more than 62 bits.
-    """
-    return Evaluation(graph.layout, nodes)(graph.states)
-
-
-def _text(layout: Layout, nodes: Sequence[Node]) -> str:
-    """The LLVM text of ``@evaluate(states, count, outputs)``.
-
-    ``outputs`` has, for each expression, the address of the column for its values.
-    """
-    f = FunctionText("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
-    columns = [f.op(f"load ptr, ptr {f.at('%outputs', i)}, align 8") for i in range(len(nodes))]
-    with f.each(0, "%count") as index:
-        state = f.at("%states", f.op(f"mul i64 {index}, {layout.words}"))
-        scope = ValueScope(f, layout, [f.load(f.at(state, w)) for w in range(layout.words)])
-        for node, column, value in zip(nodes, columns, scope.values(nodes), strict=True):
-            if node.sort == BOOL:
-                place = f.op(f"getelementptr inbounds i8, ptr {column}, i64 {index}")
-                f.do(f"store i8 {f.op(f'zext i1 {value} to i8')}, ptr {place}, align 1")
-            else:
-                f.store(value, f.at(column, index))
-    return f.end()
-
 
 # The packed initial states. Large families are built as columns, without a Python value for each state.
 
@@ -86,8 +35,7 @@ def initial_words(model: Model, layout: Layout) -> Words:
     if start is None or start.candidates < 64:
         rows = [layout.pack(s) for s in model.initial]
         return np.array(rows, dtype=np.uint64).reshape(len(rows), layout.words)
-    effort = Effort.QUICK if start.candidates < _AT_ONCE else Effort.USUAL
-    holds = None if start.condition is TRUE else Evaluation(layout, [start.condition], effort)
+    holds = None if start.condition is TRUE else Evaluation(layout, [start.condition])
     found = [np.empty((0, layout.words), dtype=np.uint64)]
     for family in start.families:
         for words in _blocks(family, layout):

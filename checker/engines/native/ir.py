@@ -7,8 +7,10 @@ text orders commutative operands by content.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Generic, Self, TypeVar
 
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError
@@ -85,9 +87,8 @@ _INSTRUCTIONS = {
 }
 """The instructions of each operation, except for divisions. ``{0}`` stands for the first operand.
 
-The numbers after those of the operands stand for the results of the instructions before. ``Effort.QUICK`` uses LLVM's
-fast instruction selector, which supports neither ``smin`` and ``smax`` nor ``icmp`` and ``select`` on bools.
-With these, compilation takes two to three times as long.
+The numbers
+after those of the operands stand for the results of the instructions before.
 """
 
 
@@ -248,26 +249,42 @@ class LoopText:
         self._f.start(self._done)
 
 
-class ValueScope:
+Name = TypeVar("Name")
+
+
+class Scope(ABC, Generic[Name]):
     """Names of computed graph-node values, for one block and all blocks that it dominates.
 
-    A child scope can use the values of its parent, but not the values of its siblings. Text is written from front to
+    A child scope can use the values of its parent, but not the values of its siblings. Code is written from front to
     back: using a scope again ends all scopes that were created later.
     """
 
-    def __init__(
-        self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
-    ) -> None:
-        self._function, self._layout, self._words = function, layout, words
+    def __init__(self, layout: Layout, parent: Self | None = None) -> None:
+        self._layout = layout
         # All scopes share both. A scope's end removes the names of the nodes in _order; the names of constants stay.
-        self._names: dict[int, str] = {} if parent is None else parent._names
+        self._names: dict[int, Name] = {} if parent is None else parent._names
         self._order: list[int] = [] if parent is None else parent._order
         self._end = len(self._order)
 
-    def child(self) -> ValueScope:
+    _limit = _WIDE
+    """No value may reach this number."""
+
+    @staticmethod
+    def _operands(node: Node) -> Sequence[Node]:
+        """The operands of a node, in the order in which they are computed."""
+        return node.args
+
+    @abstractmethod
+    def child(self) -> Self:
         """A scope for a block that only some paths reach."""
-        self._return()
-        return ValueScope(self._function, self._layout, self._words, self)
+
+    @abstractmethod
+    def _constant(self, node: Node) -> Name:
+        """The name of a constant."""
+
+    @abstractmethod
+    def _emit(self, node: Node, args: list[Name]) -> Name:
+        """Write code for a node whose operands have these names."""
 
     def _return(self) -> None:
         """Forget the values that were computed in scopes begun after this scope was last used."""
@@ -275,7 +292,7 @@ class ValueScope:
             del self._names[number]
         del self._order[self._end :]
 
-    def values(self, nodes: Iterable[Node]) -> list[str]:
+    def values(self, nodes: Iterable[Node]) -> list[Name]:
         """The names of the nodes' values. Writes code for values that are not computed yet.
 
         Raises WideNumberError if a value may need more than 62 bits.
@@ -287,34 +304,57 @@ class ValueScope:
         self._end = len(self._order)
         return [self._names[n.id] for n in nodes]
 
+    def value(self, node: Node) -> Name:
+        """The name of the node's value. Writes code if the value is not computed yet."""
+        return self.values([node])[0]
+
     def _compute(self, node: Node) -> None:
         """Write code for a node and its operands, except for values that are available."""
         names, order, stack = self._names, self._order, [node]
         while stack:
-            top = stack[-1]
+            top, size = stack[-1], len(stack)
             if top.id in names:
                 stack.pop()
                 continue
-            args = operands(top)
-            missing = [a for a in args if a.id not in names]
-            if missing:
-                missing.reverse()
-                stack += missing
+            args = self._operands(top)
+            for operand in reversed(args):
+                if operand.id not in names:
+                    stack.append(operand)
+            if len(stack) > size:
                 continue
             stack.pop()
-            if is_wide(top):
+            if top.low < -self._limit or top.high >= self._limit:
                 raise WideNumberError(
-                    "an expression computes with numbers or sets that may need more than 62 bits"
+                    f"an expression computes with numbers or sets that may need more than "
+                    f"{self._limit.bit_length() - 1} bits"
                 )
             if top.is_const:
-                names[top.id] = ("true" if top.value else "false") if top.sort == BOOL else str(top.value)
+                names[top.id] = self._constant(top)
             else:
                 names[top.id] = self._emit(top, [names[a.id] for a in args])
                 order.append(top.id)
 
-    def value(self, node: Node) -> str:
-        """The name of the node's value. Writes code if the value is not computed yet."""
-        return self.values([node])[0]
+
+class ValueScope(Scope[str]):
+    """Values of graph nodes as LLVM text."""
+
+    def __init__(
+        self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
+    ) -> None:
+        super().__init__(layout, parent)
+        self._function, self._words = function, words
+
+    _operands = staticmethod(operands)
+
+    def child(self) -> ValueScope:
+        """A scope for a block that only some paths reach."""
+        self._return()
+        return ValueScope(self._function, self._layout, self._words, self)
+
+    def _constant(self, node: Node) -> str:
+        if node.sort == BOOL:
+            return "true" if node.value else "false"
+        return str(node.value)
 
     def _emit(self, node: Node, args: list[str]) -> str:
         f = self._function

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from highwater.checker.engines.native.context import CONTEXT
 from highwater.checker.engines.native.ir import FunctionText, ValueScope, signed
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError
@@ -35,7 +36,7 @@ class Output:
     words: list[str]
 
 
-def _by_guard(
+def by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
     """Group instances by their guard at index ``depth``, in order of first appearance. Guard None: no further guard."""
@@ -90,6 +91,7 @@ class Kernels:
         self.model, self.layout = model, layout
         self.candidate_width = WORDS + layout.words
         self.bounds = {bound: i for i, bound in enumerate(model.bounds)}
+        self.fields: dict[str, str] = {}
 
     def text(self) -> str:
         """The LLVM text of all kernels."""
@@ -104,22 +106,24 @@ class Kernels:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
 
     def _successors(self) -> str:
-        """Write ``@successors(state, index, out, counts, cuts, error, …)``, which expands a state.
+        """Write ``@successors(context, state, index, count, out)``, which expands a state; ``count`` is ignored.
 
         It writes candidates to ``out``, and returns the address after the last one. ``counts`` has a counter for each
         instance, ``cuts`` for each bound. If a step leaves a type and no bound prunes it, ``error`` becomes
-        1 + instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
+        1 + instance * 2**16 + check. ``stuck`` becomes 1 if the guards of a step hold, even if the step is pruned.
         ``premises`` has a counter for each invariant, then one for each step property. The function updates the
         latter: it counts the steps for which the property's premise holds.
         """
-        f = FunctionText(
-            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
-            "ptr %premises)"
-        )
+        f = FunctionText("ptr @successors(ptr %context, ptr %state, i64 %index, i64 %count, ptr %out)")
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
         scope = ValueScope(f, self.layout, words)
-        f.store(0, "%enabled")
+        self.fields = {
+            name: f.op(f"load ptr, ptr {f.at('%context', CONTEXT[name])}, align 8")
+            for name in ("counts", "cuts", "premises", "cut_bits")
+        }
+        self.fields |= {name: f.at("%context", CONTEXT[name]) for name in ("error", "stuck")}
+        f.store(0, self.fields["stuck"])
         instances = list(enumerate(self.model.instances))
         return f.end(f"ptr {self._decide(f, scope, instances, 0, Output('%out', base, words))}")
 
@@ -136,7 +140,7 @@ class Kernels:
         Instances with the same next guard share a branch, so a guard that does not hold skips all of them.
         """
         out = output.start
-        for guard, group in _by_guard(instances, depth):
+        for guard, group in by_guard(instances, depth):
             if guard is None:
                 for number, instance in group:
                     out = self._take(f, scope, number, instance, replace(output, start=out))
@@ -156,7 +160,7 @@ class Kernels:
         self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
         """Write code for an instance whose guards hold. Returns the address after the last candidate."""
-        f.store(1, "%enabled")
+        f.store(1, self.fields["stuck"])
         done = f.fresh("taken")
         arrivals: list[tuple[str, str]] = []
         scope = scope.child()
@@ -166,7 +170,7 @@ class Kernels:
         if self.model.step_properties:
             judged = self._judged(f, scope, number)
             f.store(self._judged_apart(f, number, output, judged), f.at(output.start, FINGERPRINT))
-        f.bump(f.at("%counts", number))
+        f.bump(f.at(self.fields["counts"], number))
         after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
         arrivals.append((after, f.block))
         f.jump(done)
@@ -191,7 +195,7 @@ class Kernels:
             if check.bound is not None:
                 self._cut(f, number, check.bound)
             else:
-                f.store(1 + (number << 16) + position, "%error")
+                f.store(1 + (number << 16) + position, self.fields["error"])
             arrivals.append((out, f.block))
             f.jump(skip)
             f.start(fine)
@@ -204,7 +208,7 @@ class Kernels:
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
             holds, premise = scope.values([judged.node, judged.premise])
-            f.bump(f.at("%premises", first + judged.number), f.op(f"zext i1 {premise} to i64"))
+            f.bump(f.at(self.fields["premises"], first + judged.number), f.op(f"zext i1 {premise} to i64"))
             bad = f.op(f"select i1 {holds}, i64 0, i64 {signed(1 << judged.number)}")
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
@@ -221,8 +225,8 @@ class Kernels:
             ask, skip, here, before = f.fresh("ask"), f.fresh("skip"), f.block, mask
             f.branch(self._touched(f, prop, output), ask, skip)
             f.start(ask)
-            after = f.at(output.start, WORDS)
-            bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr %premises)")
+            after, premises = f.at(output.start, WORDS), self.fields["premises"]
+            bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr {premises})")
             found = f.op(f"or i64 {before}, {bad}")
             f.jump(skip)
             f.start(skip)
@@ -257,7 +261,7 @@ class Kernels:
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
-        f.bump(f.at("%cuts", self.bounds[bound]))
+        f.bump(f.at(self.fields["cuts"], self.bounds[bound]))
 
     def _write(
         self,

@@ -20,7 +20,6 @@ from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.checkpoint import Checkpoint, SearchState
 from highwater.checker.engines.native.frontier import Level, Part, not_written
 from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
-from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.runtime import BATCH
 from highwater.checker.engines.native.worker import OUTPUT, TableFullError, Worker
@@ -48,7 +47,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     support the model or the machine. Raises InputError if the checkpoint cannot be used.
     """
     started = time.perf_counter()
-    program = Program(model, options.symmetry, effort=Effort.QUICK)
+    program = Program(model, options.symmetry, common=options.checkpoint is None)
     with closing(NativeLevels(program, options)) as levels:
         run = BreadthFirst(model, levels, options, progress)
         run.result.preparation_seconds = time.perf_counter() - started
@@ -77,7 +76,7 @@ class NativeLevels(SearchState):
 
     def close(self) -> None:
         """Free memory, files and threads, and end a compilation that will not pay off."""
-        self.program.settle(self.distinct)
+        self.program.settle()
         if self.pool:
             self.pool.shutdown()
         for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpoint):

@@ -26,8 +26,6 @@ from highwater.checker.engines.native.ir import INTRINSICS
 class Effort(Enum):
     """How much LLVM optimizes: the level of its passes over the text, and the level of its code generator."""
 
-    QUICK = (0, 0)
-    """Compiles 15 to 25 times as fast as FULL. The code runs at a sixth to a quarter of the speed of FULL's code."""
     USUAL = (0, 2)
     """Compiles in less than half of FULL's time. The code runs nearly as fast as FULL's code."""
     FULL = (2, 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from highwater.checker.engines import cache
+from highwater.checker.engines.native.instructions import ModelCode, translated
 from highwater.checker.engines.native.ir import WideNumberError, is_wide
 from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
@@ -20,7 +20,7 @@ from highwater.checker.engines.native.kernels import (
     refuse_asymmetry,
 )
 from highwater.checker.engines.native.machine import Beside, Effort, Machine, TextName, whole
-from highwater.checker.engines.native.runtime import CONTEXT, Runtime
+from highwater.checker.engines.native.runtime import Runtime
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.checker.scenarios.search import EngineError
@@ -29,32 +29,20 @@ from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
 
-_RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
-_BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
-"""Three thresholds for the bytes of LLVM text per found state, a ratio that falls as the search grows.
+_INSTRUCTION = 60
+"""The bytes of LLVM text per instruction of the common kernel."""
+_BEGIN, _CROWDED = 2, 12
+"""A search compiles code of its own once it has found this number of states for each byte of the code's LLVM text.
 
-Below the first, the compilation of better code starts. If the ratio is below the second when the search ends, the
-process waits for that code. Below the third, the better code is compiled with full effort.
+The second number holds if other searches run at the same time, because compilation slows them down.
 """
-_CROWDED = 1
-"""The first threshold if other searches run at the same time: compilation slows them down."""
-
-
-@dataclass(frozen=True)
-class GivenUp:
-    """A cached fact: a search with this number of states ended before more optimized code was compiled.
-
-    The next equal search begins to compile such code only after it has found more states than this.
-    """
-
-    states: int
 
 
 class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
-    A search begins with code that was compiled quickly, because compiling with full effort often takes longer than
-    the search. Better code is compiled in the background as the search grows (``improve``).
+    With ``common``, a search begins with the common kernel, because compiling often takes longer than the search.
+    Code of the model's own is compiled in the background as the search grows (``improve``).
 
     With ``symmetry``, a random walk tests whether an uncached model is symmetric, unless ``ask`` is False. Raises
     EngineError if the test fails or the kernels do not support the model.
@@ -66,7 +54,13 @@ class CompiledModel:
     """The class that generates the loops."""
 
     def __init__(
-        self, model: Model, symmetry: bool = False, *, ask: bool = True, effort: Effort = Effort.USUAL
+        self,
+        model: Model,
+        symmetry: bool = False,
+        *,
+        ask: bool = True,
+        effort: Effort = Effort.USUAL,
+        common: bool = False,
     ) -> None:
         self.model, self._symmetry = model, symmetry
         self.layout, self.outline = Layout(model.leaves), model.outline
@@ -76,14 +70,33 @@ class CompiledModel:
         known = cache.found(TextName, *self._key)
         if known is None and symmetry and ask:
             refuse_asymmetry(model)
-        self.name = known or self._name_of_text()
         # Replaced code stays loaded: a thread may be in one of its functions.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
-        self._take((known and Machine.kept(known, effort)) or Machine(self.text, effort))
-        self._asked = self.effort
-        if known is None:
-            cache.keep(self.name, *self._key)
+        self.effort: Effort | None = None
+        self.code: ModelCode | None = None
+        kept = known and Machine.kept(known, effort)
+        if known is not None:
+            self.name = known
+        if kept:
+            self._take(kept, kept.effort)
+        elif common and not symmetry:
+            self._translate()
+        else:
+            self._take(Machine(self.text, effort), effort)
+        self._improved = self.effort is Effort.FULL
+
+    def _translate(self) -> None:
+        """Use the common kernel."""
+        self.code = cache.found(ModelCode, self.model.identity)
+        if self.code is None:
+            try:
+                self.code = translated(self.model, self.layout)
+            except WideNumberError:
+                refuse_wide_numbers(self.model)
+                raise
+            cache.keep(self.code, self.model.identity)
+        self._take(self.code.machine, None)
 
     def _refuse_too_large(self) -> None:
         if self.instances >= 1 << PREDECESSOR_BITS:
@@ -91,25 +104,36 @@ class CompiledModel:
         if max(len(self.outline.properties), len(self.outline.step_properties)) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
 
-    def _name_of_text(self) -> TextName:
-        try:
-            return TextName.of(whole(self.text))
-        except WideNumberError:
-            refuse_wide_numbers(self.model)
-            raise
+    @cached_property
+    def name(self) -> TextName:
+        """The identity of the model's text in the cache."""
+        found = TextName.of(whole(self.text))
+        cache.keep(found, *self._key)
+        return found
 
     @cached_property
     def text(self) -> str:
-        """The LLVM text of the model. It is generated only if the cache lacks the machine code."""
-        text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
+        """The LLVM text of the model. It is generated only to be compiled."""
+        try:
+            text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
+        except WideNumberError:
+            refuse_wide_numbers(self.model)
+            raise
         if self._symmetry:
             text, fingerprint = text + canonical(self.model, self.layout), "canonical"
         of_steps = bool(self.outline.step_properties)
-        return text + self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
+        return text + self.runtime(self.layout.words, fingerprint, of_steps=of_steps).text()
 
-    def _take(self, machine: Machine) -> None:
+    @property
+    def _size(self) -> int:
+        """The bytes of the model's text, if it has been generated; else about as many."""
+        if self.code is None or "name" in vars(self):
+            return self.name.size
+        return _INSTRUCTION * self.code.size
+
+    def _take(self, machine: Machine, effort: Effort | None) -> None:
         self._machines.append(machine)
-        self.effort = machine.effort
+        self.effort = effort
         self.bind(machine)
 
     def bind(self, machine: Machine) -> None:
@@ -127,48 +151,28 @@ class CompiledModel:
         return out
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Start to compile better code in the background, if that pays off for this number of found states.
+        """Start to compile code of the model's own in the background, if that pays off for this number of states.
 
-        The program uses the better code once it is ready. Until then, and in threads that are inside a call, the
-        former code runs: all versions use the same context. With ``crowded`` (other searches run at the same time),
-        compilation starts later. 1 MB of text takes 1 to 3 seconds.
+        The program uses this code once it is ready. Until then, and in threads that are inside a call, the former
+        code runs: both use the same context. With ``crowded`` (other searches run at the same time), compilation
+        starts later. 1 MB of text takes about 3 seconds.
         """
-        size = self.name.size
-        effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
-        if (
-            states * (_CROWDED if crowded else _BEGIN) < size
-            or _RISING.index(effort) <= _RISING.index(self._asked)
-            or self.compiling
-        ):
+        if self._improved or states < (_CROWDED if crowded else _BEGIN) * self._size:
             return
-        if states <= self._given_up:
-            return
-        self._asked = effort  # one attempt only, even if it fails
-        better = Machine.kept(self.name, effort)
+        self._improved = True  # one attempt only, even if it fails
+        better = Machine.kept(self.name, Effort.FULL)
         if better is not None:
-            self._take(better)
+            self._take(better, better.effort)
             return
         try:
-            self._beside = Beside(self.text, effort, self._take)
+            self._beside = Beside(self.text, Effort.FULL, lambda machine: self._take(machine, Effort.FULL))
         except OSError:  # no other process can be started
-            self._take(Machine(self.text, effort))
+            self._take(Machine(self.text, Effort.FULL), Effort.FULL)
 
-    @property
-    def compiling(self) -> bool:
-        """True while better code is being compiled."""
-        return self._beside is not None and self._beside.under_way
-
-    def settle(self, states: int) -> None:
-        """After a search of this many states, cancel the compilation, unless it will pay off for the next run."""
-        if self._beside is not None and states * _PAYS < self.name.size:
-            if self.compiling:
-                cache.keep(GivenUp(states), *self._key)
+    def settle(self) -> None:
+        """Cancel the compilation at the end of a search."""
+        if self._beside is not None:
             self._beside.give_up()
-
-    @cached_property
-    def _given_up(self) -> int:
-        found = cache.found(GivenUp, *self._key)
-        return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
         """The error for a step that left a type and that no bound prunes. ``code`` is the context's field ``error``."""
@@ -183,10 +187,11 @@ class Program(CompiledModel):
     def bind(self, machine: Machine) -> None:
         """Use the functions of newly loaded machine code."""
         super().bind(machine)
-        self.walk = machine.function("walk", 1)
         self.sift = machine.function("sift", 1)
-        self._judge = machine.function("judge", 2, result=True)
-        self._successors = machine.function("successors", 8, result=True)
+        self._successors = machine.function("successors", 5, result=True)
+        self._judge_all = machine.function("judge_all", 5)
+        if self.effort is not None:
+            self.walk = machine.function("walk", 1)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps from one state, without pruned steps, as pairs: the instance's number and the next state.
@@ -203,27 +208,19 @@ class Program(CompiledModel):
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
 
     def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
-        worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
+        worker, words = self.worker(), self.layout.pack(state)
         width = WORDS + self.layout.words
         out = np.zeros((self.instances + 1, width), dtype=np.uint64)
-        end = self._successors(
-            words.ctypes.data,
-            0,
-            out.ctypes.data,
-            worker.counts.ctypes.data,
-            worker.cuts.ctypes.data,
-            worker.address + 8 * CONTEXT["error"],
-            enabled.ctypes.data,
-            worker.premises.ctypes.data,
-        )
+        end = self._successors(worker.address, words.ctypes.data, 0, 1, out.ctypes.data)
         self.check_error(worker)
         for row in out[: (end - out.ctypes.data) // (8 * width)]:
             yield int(row[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), row
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the invariants that one state violates."""
-        premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
-        bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
+        worker, words = self.worker(), self.layout.pack(state)
+        self._judge_all(worker.address, words.ctypes.data, self.layout.words, 0, 1)
+        bits = sum(int(found) for _, found in worker.violations[: worker["violation_count"]])
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
@@ -248,7 +245,7 @@ class Program(CompiledModel):
 
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Create the buffers for one thread."""
-        return Worker(self.model, self.layout.words, want_deadlock=want_deadlock)
+        return Worker(self.model, self.layout.words, self.code, want_deadlock=want_deadlock)
 
 
 def refuse_wide_numbers(model: Model) -> None:

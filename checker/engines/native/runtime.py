@@ -1,6 +1,6 @@
 """The loops of a search around the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
 
-Most functions take one argument, a context: an array of i64 whose fields CONTEXT names. Workers share only the table.
+Most functions take one argument, a context (``context.py``). Workers share only the table.
 A fingerprint lies in its home slot or in the next free slot after it; a worker takes a slot by compare-and-swap. Home
 slots grow with the fingerprint, so the table is nearly sorted. The table grows in place, in one sweep from end to
 start.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from highwater.checker.engines.native.context import CONTEXT
 from highwater.checker.engines.native.ir import FunctionText, signed
 from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
@@ -20,46 +21,6 @@ from highwater.checker.engines.native.kernels import (
     Kernels,
 )
 
-CONTEXT = {
-    name: place
-    for place, name in enumerate(
-        (
-            "table",  # pointer to the slots
-            "capacity",  # the number of home slots; SLACK more slots follow
-            "states",  # the states to expand, packed
-            "start",  # the index of the next state to expand; @expand advances it
-            "end",  # the index after the last state to expand
-            "base",  # the index of states[0] in its level
-            "out_states",  # new states, packed
-            "out_predecessors",  # the predecessor of each new state
-            "out_count",  # the number of new states
-            "out_capacity",  # the room for new states
-            "candidates",  # space for a batch of candidates
-            "counts",  # the number of steps, by instance
-            "cuts",  # the number of pruned steps, by bound
-            "premises",  # the number of states or steps whose premise holds, by property
-            "known",  # bits of the invariants whose violation was recorded
-            "violations",  # pairs: index in out_states, bits
-            "violation_count",
-            "error",  # the check by which a step left a type (see @successors); 0: none
-            "error_state",  # the index of the state from which this step starts
-            "want_deadlock",  # 1 to search for states without a step
-            "deadlock",  # the index of the first state without a step, or -1
-            "full",  # 1 if the table's slack is used up
-            "seed",  # the seed of the walk
-            "walk_depth",  # the most steps of the walk
-            "walk_length",  # the number of steps that the walk took
-            "walk_path",  # the instances of the walk's steps
-            "judging",  # 1 to check the properties of new states
-            "known_steps",  # bits of the step properties whose violation was recorded
-            "broken_steps",  # pairs: predecessor field of the candidate, bits
-            "broken_count",
-            "rows",  # where to write new candidates as rows; 0: states are written instead
-            "marks",  # a bit for each slot of the table: 1 if its state was visited
-            "lost",  # 1 + the index of a row or state for which a look-up in the table failed
-        )
-    )
-}
 BATCH = 256
 """The number of candidates that are looked up in a batch, so that their memory accesses overlap."""
 SLACK = 1 << 16
@@ -135,14 +96,21 @@ def find_function() -> str:
     return f.end("i64 -1")
 
 
+def first_bit(f: FunctionText, bits: str) -> tuple[str, str]:
+    """Write code for the number of the lowest bit of ``bits`` that is 1, and for ``bits`` without this bit."""
+    below = f.op(f"sub i64 {bits}, 1")
+    lowest = f.op(f"and i64 {f.op(f'xor i64 {bits}, -1')}, {below}")
+    return f.op(f"call i64 @llvm.ctpop.i64(i64 {lowest})"), f.op(f"and i64 {bits}, {below}")
+
+
 class Runtime:
-    """Generates the LLVM functions that call the kernels. ``words`` is the number of words of a packed state."""
+    """Generates the LLVM functions that call the kernels.
 
-    places = CONTEXT
-    """The positions of the fields in a context."""
+    ``words`` is the number of words of a packed state, ``canonical`` the name of the function for its fingerprint.
+    """
 
-    def __init__(self, words: int, instances: int, canonical: str, *, of_steps: bool = False) -> None:
-        self.words, self.instances, self.canonical = words, instances, canonical
+    def __init__(self, words: int, canonical: str, *, of_steps: bool = False) -> None:
+        self.words, self.canonical = words, canonical
         self.width = WORDS + words
         self.of_steps = of_steps
 
@@ -154,19 +122,20 @@ class Runtime:
                 insert_function(),
                 find_function(),
                 self._emit(),
+                self._judge_all(),
                 self._look_up(),
                 *self._noting_steps(),
                 self._expand(),
                 self._admit(),
                 self._grow(),
-                self._walk(),
+                *self._walks(),
                 self._fingerprint_all(),
                 self._sift(),
             ]
         )
 
     def _field(self, f: FunctionText, name: str) -> str:
-        return f.at("%context", self.places[name])
+        return f.at("%context", CONTEXT[name])
 
     def _pointer(self, f: FunctionText, name: str) -> str:
         return f.op(f"load ptr, ptr {self._field(f, name)}, align 8")
@@ -174,11 +143,10 @@ class Runtime:
     def _number(self, f: FunctionText, name: str) -> str:
         return f.load(self._field(f, name))
 
-    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> None:
         """Write code that copies a candidate to index ``count`` of the output.
 
         The code writes a row if the context's field ``rows`` is not 0, else a state and its predecessor.
-        Returns the name of the copied state's address.
         """
         rows = self._pointer(f, "rows")
         whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
@@ -187,7 +155,6 @@ class Runtime:
         row = f.at(rows, f.op(f"mul i64 {count}, {self.width}"))
         for word in range(self.width):
             f.store(f.load(f.at(candidate, word)), f.at(row, word))
-        in_row = f.at(row, WORDS)
         f.jump(kept)
         f.start(plain)
         state = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
@@ -196,7 +163,6 @@ class Runtime:
         f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(self._pointer(f, "out_predecessors"), count))
         f.jump(kept)
         f.start(kept)
-        return f.join("ptr", [(in_row, whole), (state, plain)])
 
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
         """Write code that appends (``item``, new bits) to an array of pairs, if some of ``bits`` are not known yet.
@@ -215,26 +181,13 @@ class Runtime:
             f.store(news, f.at(pair, 1))
             f.store(f.op(f"add i64 {count}, 1"), number_field)
 
-    def _call_successors(
-        self,
-        f: FunctionText,
-        state: str,
-        number: str,
-        out: str,
-        enabled: str,
-        *,
-        counts: str | None = None,
-        cuts: str | None = None,
-    ) -> str:
-        """Write code that expands a state. Returns the address after the last candidate.
+    def _call_successors(self, f: FunctionText, state: str, number: str, count: str, out: str) -> str:
+        """Write code that expands up to ``count`` states. Returns the address after the last candidate."""
+        return f.op(f"call ptr @successors(ptr %context, ptr {state}, i64 {number}, i64 {count}, ptr {out})")
 
-        By default, ``counts`` and ``cuts`` are those of the context.
-        """
-        counts, cuts = counts or self._pointer(f, "counts"), cuts or self._pointer(f, "cuts")
-        return f.op(
-            f"call ptr @successors(ptr {state}, i64 {number}, ptr {out}, ptr {counts}, ptr {cuts}, "
-            f"ptr {self._field(f, 'error')}, ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-        )
+    def _share(self, f: FunctionText, index: str, end: str) -> str:
+        """Write code for the number of states that the next call of ``@successors`` expands, from ``index`` on."""
+        return "1"
 
     @contextmanager
     def _each_slot(
@@ -274,6 +227,7 @@ class Runtime:
         """
         f = FunctionText("void @sift(ptr %context)")
         rows, marks = self._pointer(f, "states"), self._pointer(f, "marks")
+        before = self._number(f, "out_count")
 
         def row(index: str) -> str:
             return f.at(rows, f.op(f"mul i64 {index}, {self.width}"))
@@ -284,19 +238,41 @@ class Runtime:
             f.branch(f.op(f"icmp eq i64 {f.op(f'and i64 {word}, {bit}')}, 0"), "new", "more")
             f.start("new")
             f.do(f"call void @emit(ptr %context, ptr {row(index)})")
+        self._judge_since(f, before)
         return f.end()
 
     def _emit(self) -> str:
-        """Write ``@emit(context, candidate)``: output a candidate. With ``judging``, check its state."""
+        """Write ``@emit(context, candidate)``: output a candidate."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
-        state = self._keep(f, "%candidate", count)
+        self._keep(f, "%candidate", count)
         f.store(f.op(f"add i64 {count}, 1"), count_field)
-        judging = f.op(f"icmp ne i64 {self._number(f, 'judging')}, 0")
-        with f.when(judging):
-            bad = f.op(f"call i64 @judge(ptr {state}, ptr {self._pointer(f, 'premises')})")
-            self._record(f, count, bad, "known", "violations", "violation_count")
+        return f.end()
+
+    def _judge_since(self, f: FunctionText, before: str) -> None:
+        """Write code that, with ``judging``, checks the states that were output after the first ``before``."""
+        with f.when(f.op(f"icmp ne i64 {self._number(f, 'judging')}, 0")):
+            rows = self._pointer(f, "rows")
+            as_rows = f.op(f"icmp ne ptr {rows}, null")
+            first = f.op(
+                f"select i1 {as_rows}, ptr {f.at(rows, WORDS)}, ptr {self._pointer(f, 'out_states')}"
+            )
+            width = f.op(f"select i1 {as_rows}, i64 {self.width}, i64 {self.words}")
+            end = self._number(f, "out_count")
+            f.do(f"call void @judge_all(ptr %context, ptr {first}, i64 {width}, i64 {before}, i64 {end})")
+
+    def _judge_all(self) -> str:
+        """Write ``@judge_all(context, states, width, start, end)``: check the states with these indices.
+
+        ``width`` is the distance in words between two states.
+        """
+        f = FunctionText("void @judge_all(ptr %context, ptr %states, i64 %width, i64 %start, i64 %end)")
+        premises = self._pointer(f, "premises")
+        with f.each("%start", "%end") as index:
+            state = f.at("%states", f.op(f"mul i64 {index}, %width"))
+            bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
+            self._record(f, index, bad, "known", "violations", "violation_count")
         return f.end()
 
     def _look_up(self) -> str:
@@ -306,6 +282,7 @@ class Runtime:
         """
         f = FunctionText("void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
+        before = self._number(f, "out_count")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
             fingerprint = f.load(f.at(candidate, FINGERPRINT))
             verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {fingerprint})")
@@ -313,6 +290,7 @@ class Runtime:
                 f.do(f"call void @emit(ptr %context, ptr {candidate})")
                 with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
                     f.store(1, self._field(f, "full"))
+        self._judge_since(f, before)
         return f.end()
 
     def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
@@ -354,26 +332,29 @@ class Runtime:
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, base = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "base")
         buffer, room = self._pointer(f, "candidates"), self._number(f, "out_capacity")
-        counts, cuts = self._pointer(f, "counts"), self._pointer(f, "cuts")
-        error, want = self._field(f, "error"), self._number(f, "want_deadlock")
-        enabled = f.op("alloca i64, align 8")
+        error, want, stuck = (
+            self._field(f, "error"),
+            self._number(f, "want_deadlock"),
+            self._field(f, "stuck"),
+        )
         start_field, count_field = self._field(f, "start"), self._field(f, "out_count")
-        batch_end = f.at(buffer, BATCH * self.width)
+        margin, batch_end = self._number(f, "margin"), f.at(buffer, BATCH * self.width)
         start = f.load(start_field)
         with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
             index, free = loop.values
             loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            number = f.op(f"add i64 {base}, {index}")
-            after = self._call_successors(f, state, number, free, enabled, counts=counts, cuts=cuts)
-            stuck = f.op(
-                f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}"
-            )
-            with f.when(stuck):
-                deadlock = self._field(f, "deadlock")
-                with f.when(f.op(f"icmp slt i64 {f.load(deadlock)}, 0")):
-                    f.store(number, deadlock)
-            following = f.op(f"add i64 {index}, 1")
+            number, count = f.op(f"add i64 {base}, {index}"), self._share(f, index, end)
+            after = self._call_successors(f, state, number, count, free)
+            with f.when(f.op(f"icmp ne i64 {want}, 0")):
+                first, deadlock = f.load(stuck), self._field(f, "deadlock")
+                some, none = (
+                    f.op(f"icmp ult i64 {first}, {count}"),
+                    f.op(f"icmp slt i64 {f.load(deadlock)}, 0"),
+                )
+                with f.when(f.op(f"and i1 {some}, {none}")):
+                    f.store(f.op(f"add i64 {number}, {first}"), deadlock)
+            following = f.op(f"add i64 {index}, {count}")
             with f.when(f.op(f"icmp ne i64 {f.load(error)}, 0")):
                 f.store(index, self._field(f, "error_state"))
                 f.do("ret void")
@@ -385,9 +366,9 @@ class Runtime:
             kept = f.block
             with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
                 f.do(f"call void @look_up(ptr %context, ptr {after})")
-                # The next batch and the successors of one more state must fit into the output.
+                # The next batch and the successors of the next states must fit into the output.
                 left = f.op(f"sub i64 {room}, {f.load(count_field)}")
-                f.branch(f.op(f"icmp ult i64 {left}, {BATCH + 2 * self.instances}"), "full", "flushed")
+                f.branch(f.op(f"icmp ult i64 {left}, {margin}"), "full", "flushed")
                 f.start("full")
                 f.store(following, start_field)
                 f.do("ret void")
@@ -462,6 +443,10 @@ class Runtime:
         f.start("no_room")
         return f.end("i64 1")
 
+    def _walks(self) -> list[str]:
+        """The text of ``@walk``."""
+        return [self._walk()]
+
     def _walk(self) -> str:
         """Write ``@walk(context)``: walk at random from states[start], for at most ``walk_depth`` steps.
 
@@ -474,8 +459,7 @@ class Runtime:
         buffer, depth = self._pointer(f, "candidates"), self._number(f, "walk_depth")
         premises, path = self._pointer(f, "premises"), self._pointer(f, "walk_path")
         error, violations = self._field(f, "error"), self._pointer(f, "violations")
-        enabled = f.op("alloca i64, align 8")
-        seed = self._number(f, "seed")
+        stuck, seed = self._field(f, "stuck"), self._number(f, "seed")
         carried = ["i64 0"] if self.of_steps else []
         with f.loop("i64 0", f"i64 {seed}", *carried) as walk:
             length, random, *before = walk.values
@@ -491,7 +475,7 @@ class Runtime:
                 f.do("ret void")
                 f.start(f.fresh("unreachable"))
             walk.while_(f.op(f"icmp ult i64 {length}, {depth}"))
-            end = self._call_successors(f, state, "0", buffer, enabled)
+            end = self._call_successors(f, state, "0", "1", buffer)
             walk.while_(f.op(f"icmp eq i64 {f.load(error)}, 0"))
             size = f.op(
                 f"sub i64 {f.op(f'ptrtoint ptr {end} to i64')}, {f.op(f'ptrtoint ptr {buffer} to i64')}"
@@ -499,7 +483,7 @@ class Runtime:
             count = f.op(f"udiv i64 {size}, {8 * self.width}")
             f.branch(f.op(f"icmp eq i64 {count}, 0"), "stuck", "step")
             f.start("stuck")
-            with f.when(f.op(f"icmp eq i64 {f.load(enabled)}, 0")):
+            with f.when(f.op(f"icmp eq i64 {f.load(stuck)}, 0")):
                 f.store(length, self._field(f, "deadlock"))
             walk.leave()
             f.start("step")
@@ -519,47 +503,17 @@ class Runtime:
         return f.end()
 
 
-FIELDS = {
-    **CONTEXT,
-    **{
-        name: len(CONTEXT) + place
-        for place, name in enumerate(
-            (
-                "numbers",  # for each slot of the table: the number of its state, 32 bits
-                "exact",  # 1 to compare step targets with the stored states word by word
-                "mixed",  # 1 + the number of a state that shares its fingerprint with another state
-                "out_targets",  # for each step: its target state
-                "out_instances",  # for each step: its instance
-                "out_steps",  # the number of steps written
-                "out_step_counts",  # for each state from start on: its number of steps
-                "out_cuts",  # the instance of each pruned step
-                "out_cut_total",  # the number of pruned instances written
-                "out_cut_counts",  # for each state from start on: its number of pruned steps
-            )
-        )
-    },
-}
-"""The positions of the fields in a context: the fields of CONTEXT, then the fields of the functions here."""
-
-
 class CutKernels(Kernels):
-    """Kernels that also set a bit for each pruned instance, in the words before the counters of pruned steps."""
+    """Kernels that also set a bit for each pruned instance, in ``cut_bits``."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
-        word = f.at("%cuts", -1 - number // 64)
+        word = f.at(self.fields["cut_bits"], number // 64)
         f.store(f.op(f"or i64 {f.load(word)}, {signed(1 << number % 64)}"), word)
-
-
-def cut_words(instances: int) -> int:
-    """The number of words for the bits of pruned instances. These words precede ``%cuts``."""
-    return -(-instances // 64)
 
 
 class LinkRuntime(Runtime):
     """Generates the LLVM functions of a search, and the functions that link states."""
-
-    places = FIELDS
 
     def text(self) -> str:
         """The text of all functions."""
@@ -584,25 +538,27 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """Write ``@note_cuts(context, place)``: list the pruned instances of state ``place``, and clear their bits."""
-        f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
-        cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
+        """Write ``@note_cuts(context, place, state)``: list the pruned instances of a state, and clear their bits.
+
+        ``place`` is the index of the state's counter, ``state`` that of its bits.
+        """
+        f = FunctionText("internal void @note_cuts(ptr %context, i64 %place, i64 %state)")
+        words, out = self._number(f, "cut_words"), self._pointer(f, "out_cuts")
+        cuts = f.at(self._pointer(f, "cut_bits"), f.op(f"mul i64 %state, {words}"))
         total_field = self._field(f, "out_cut_total")
         before = f.load(total_field)
-        for word in range(cut_words(self.instances)):
-            place = f.at(cuts, -1 - word)
-            bits = f.load(place)
+        with f.each(0, words) as word:
+            place = f.at(cuts, word)
+            bits, first = f.load(place), f.op(f"mul i64 {word}, 64")
             f.store(0, place)
             with f.loop(f"i64 {bits}") as loop:
                 (left,) = loop.values
                 loop.while_(f.op(f"icmp ne i64 {left}, 0"))
-                below = f.op(f"sub i64 {left}, 1")
-                lowest = f.op(f"and i64 {f.op(f'xor i64 {left}, -1')}, {below}")
-                number = f.op(f"call i64 @llvm.ctpop.i64(i64 {lowest})")
+                number, rest = first_bit(f, left)
                 total = f.load(total_field)
-                f.store(f.op(f"add i64 {number}, {64 * word}"), f.at(out, total))
+                f.store(f.op(f"add i64 {number}, {first}"), f.at(out, total))
                 f.store(f.op(f"add i64 {total}, 1"), total_field)
-                loop.again(f.op(f"and i64 {left}, {below}"))
+                loop.again(rest)
         count = f.op(f"sub i64 {f.load(total_field)}, {before}")
         f.store(count, f.at(self._pointer(f, "out_cut_counts"), "%place"))
         return f.end()
@@ -654,25 +610,27 @@ class LinkRuntime(Runtime):
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         buffer, step_counts = self._pointer(f, "candidates"), self._pointer(f, "out_step_counts")
-        enabled = f.op("alloca i64, align 8")
         batch_end = f.at(buffer, BATCH * self.width)
         with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
             index, free = loop.values
             loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            after = self._call_successors(f, state, index, free, enabled)
-            place = f.op(f"sub i64 {index}, {start}")
-            size = f.op(
-                f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op(f'ptrtoint ptr {free} to i64')}"
-            )
-            f.store(f.op(f"udiv i64 {size}, {8 * self.width}"), f.at(step_counts, place))
-            f.do(f"call void @note_cuts(ptr %context, i64 {place})")
+            count = self._share(f, index, end)
+            after = self._call_successors(f, state, index, count, free)
+            first = f.op(f"sub i64 {index}, {start}")
+            with f.each(0, count) as number:
+                place = f.op(f"add i64 {first}, {number}")
+                f.store(0, f.at(step_counts, place))
+                f.do(f"call void @note_cuts(ptr %context, i64 {place}, i64 {number})")
+            with f.each(free, after, self.width) as candidate:
+                source = f.op(f"lshr i64 {f.load(f.at(candidate, PREDECESSOR))}, {PREDECESSOR_BITS}")
+                f.bump(f.at(step_counts, f.op(f"sub i64 {source}, {start}")))
             self._fingerprints(f, free, after, table, capacity)
             kept = f.block
             with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
                 f.do(f"call void @resolve(ptr %context, ptr {after})")
                 flushed = f.block
             free_next = f.join("ptr", [(buffer, flushed), (after, kept)])
-            loop.again(f.op(f"add i64 {index}, 1"), free_next)
+            loop.again(f.op(f"add i64 {index}, {count}"), free_next)
         f.do(f"call void @resolve(ptr %context, ptr {free})")
         return f.end()

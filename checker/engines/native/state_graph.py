@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError, interruption
 from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.native.context import cut_words
 from highwater.checker.engines.native.frontier import Level
 from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.levels import search as search_alone
-from highwater.checker.engines.native.machine import Effort, Machine
+from highwater.checker.engines.native.machine import Machine
 from highwater.checker.engines.native.program import CompiledModel, Program
 from highwater.checker.engines.native.runtime import (
-    FIELDS,
     SLACK,
     CutKernels,
     LinkRuntime,
     Runtime,
-    cut_words,
 )
 from highwater.checker.engines.native.worker import Buffers, Worker
 from highwater.checker.engines.state_graph import Explored, Words
@@ -72,7 +71,8 @@ class Linker(Buffers):
     """
 
     def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
-        super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
+        words, code = program.layout.words, program.code
+        super().__init__(program.model, words, code, want_deadlock=False, judging=False)
         make_room_for_cuts(self, program.model)
         most = max(1, states * program.instances)
         self.steps = LinkedSteps(
@@ -90,10 +90,10 @@ class Linker(Buffers):
 
 
 def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
-    """Allocate the counters of pruned steps, with bits for pruned instances in front of the counters."""
-    before = cut_words(len(model.instances))
-    buffers.cuts = np.zeros(before + max(1, len(model.bounds)), dtype=np.int64)[before:]
-    buffers["cuts"] = buffers.cuts.ctypes.data
+    """Allocate the bits for pruned instances of each state that is expanded at a time."""
+    words = cut_words(len(model.outline.instances))
+    buffers.cut_bits = np.zeros(max(1, buffers["at_once"]) * words, dtype=np.uint64)
+    buffers["cut_words"], buffers["cut_bits"] = words, buffers.cut_bits.ctypes.data
 
 
 # The explored graph by the native engine: a search that keeps its states, then a second expansion for the steps.
@@ -144,7 +144,7 @@ def _begun(
 
     So the search keeps all states, and keeps its table in memory. With ``judging``, it checks properties.
     """
-    program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
+    program = LinkProgram(model, options.symmetry, common=True)
     program.judging = judging
     every = not options.stop_at_first
     asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)

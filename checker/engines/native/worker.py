@@ -5,15 +5,17 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.native.context import CONTEXT
+from highwater.checker.engines.native.instructions import ModelCode
 from highwater.checker.engines.native.kernels import WORDS
-from highwater.checker.engines.native.runtime import BATCH, CONTEXT, SLACK
+from highwater.checker.engines.native.runtime import BATCH, SLACK
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import Model
@@ -147,23 +149,28 @@ OUTPUT = 1 << 16
 
 
 class Buffers:
-    """The context of compiled functions, and the arrays to which they write. Counters add up over calls."""
+    """The context of compiled functions, and the arrays to which they write. Counters add up over calls.
+
+    ``code`` has the model's instructions, if the common kernel runs them.
+    """
 
     def __init__(
-        self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
+        self, model: Model, words: int, code: ModelCode | None = None, *, want_deadlock: bool, judging: bool
     ) -> None:
         outline = model.outline
         instances, properties = len(outline.instances), max(1, len(outline.safety))
-        # A call ends when the successors of one more state, and a batch, might not fit.
-        self.capacity = OUTPUT + BATCH + 2 * instances
-        self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
+        at_once = 1 if code is None else code.at_once
+        # A call ends when the successors of the next states, and a batch, might not fit.
+        margin = BATCH + 2 * at_once * instances
+        self.capacity = OUTPUT + margin
+        self._candidates = np.empty((margin + 1) * (WORDS + words), dtype=np.uint64)
         self.counts = np.zeros(max(1, instances), dtype=np.int64)
+        self.cut_bits = np.zeros(0, dtype=np.uint64)
         self.cuts = np.zeros(max(1, len(outline.bounds)), dtype=np.int64)
         self.premises = np.zeros(properties, dtype=np.int64)
         self.violations = np.zeros((properties, 2), dtype=np.uint64)
         self.broken_steps = np.zeros((properties, 2), dtype=np.uint64)
-        self._places = places
-        self.context = np.zeros(len(places), dtype=np.int64)
+        self.context = np.zeros(len(CONTEXT), dtype=np.int64)
         self.address = self.context.ctypes.data
         for name, array in (
             ("candidates", self._candidates),
@@ -174,6 +181,11 @@ class Buffers:
             ("broken_steps", self.broken_steps),
         ):
             self[name] = array.ctypes.data
+        if code is not None:
+            fields, self._kept = code.fields(WORDS + words)
+            for name, value in fields.items():
+                self[name] = value
+        self["margin"] = margin
         self["out_capacity"] = self.capacity
         self["want_deadlock"] = int(want_deadlock)
         self["deadlock"] = -1
@@ -192,11 +204,11 @@ class Buffers:
         return found
 
     def __getitem__(self, name: str) -> int:
-        return int(self.context[self._places[name]])
+        return int(self.context[CONTEXT[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
         """Set a field of the context. The value may be an unsigned number of 64 bits."""
-        self.context[self._places[name]] = value - (1 << 64) if value >> 63 == 1 else value
+        self.context[CONTEXT[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 
 class Worker(Buffers):
@@ -206,10 +218,11 @@ class Worker(Buffers):
         self,
         model: Model,
         words: int,
+        code: ModelCode | None = None,
         *,
         want_deadlock: bool = False,
     ) -> None:
-        super().__init__(model, words, CONTEXT, want_deadlock=want_deadlock, judging=True)
+        super().__init__(model, words, code, want_deadlock=want_deadlock, judging=True)
         self.rows: Words = np.empty((0, WORDS + words), dtype=np.uint64)
         self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
         self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)

@@ -27,7 +27,7 @@ from highwater.checker.engines.native.kernels import (
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import CompiledModel
 from highwater.checker.engines.native.runs import code
-from highwater.checker.engines.native.runtime import CONTEXT, LinkRuntime
+from highwater.checker.engines.native.runtime import LinkRuntime
 from highwater.checker.engines.native.state_graph import Linker, states_at_once
 from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.checkpoint import Columns, PartWriter, SparkCheckpoint, packed_columns
@@ -207,7 +207,7 @@ class RowBuffers(Buffers):
 
     def __init__(self, program: RowProgram, *, judging: bool = True) -> None:
         words = program.layout.words
-        super().__init__(program.model, words, CONTEXT, want_deadlock=program.deadlock, judging=judging)
+        super().__init__(program.model, words, want_deadlock=program.deadlock, judging=judging)
         self.program = program
         self.rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
         self["rows"] = self.rows.ctypes.data
