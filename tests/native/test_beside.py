@@ -118,7 +118,17 @@ def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch)
         honest(self)
 
     monkeypatch.setattr(Beside, "_follow", slow)
+    monkeypatch.setattr(program, "_PAYS", 1 << 62)
     assert set(explored(lambda compiled: None)) == {None}
+
+
+def test_code_that_pays_off_for_the_next_run_is_not_given_up() -> None:
+    for states, given_up in ((7, True), (8, False)):
+        compiled, beside = Program(zoo.counters(2, 3), common=True), Beside(LONG, Effort.FULL, lambda _: None)
+        compiled._beside = beside
+        compiled.settle(states * compiled._size)
+        assert beside._given_up == given_up
+        beside.give_up()
 
 
 def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

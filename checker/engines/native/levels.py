@@ -76,7 +76,7 @@ class NativeLevels(SearchState):
 
     def close(self) -> None:
         """Free memory, files and threads, and end a compilation that will not pay off."""
-        self.program.settle()
+        self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
         for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpoint):

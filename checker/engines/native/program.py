@@ -31,10 +31,11 @@ from highwater.model.language.interpreter import BoundError
 
 _INSTRUCTION = 60
 """The bytes of LLVM text per instruction of the common kernel."""
-_BEGIN, _CROWDED = 2, 12
-"""A search compiles code of its own once it has found this number of states for each byte of the code's LLVM text.
+_BEGIN, _CROWDED, _PAYS = 2, 12, 8
+"""Three numbers of found states for each byte of LLVM text of the model's own code.
 
-The second number holds if other searches run at the same time, because compilation slows them down.
+From the first on, a search compiles this code; from the second on, if other searches run at the same time, because
+compilation slows them down. From the third on, the process waits at its end for the code, for the next run.
 """
 
 
@@ -169,9 +170,9 @@ class CompiledModel:
         except OSError:  # no other process can be started
             self._take(Machine(self.text, Effort.FULL), Effort.FULL)
 
-    def settle(self) -> None:
-        """Cancel the compilation at the end of a search."""
-        if self._beside is not None:
+    def settle(self, states: int) -> None:
+        """After a search of this many states, cancel the compilation, unless it pays off for the next run."""
+        if self._beside is not None and states < _PAYS * self._size:
             self._beside.give_up()
 
     def bound_error(self, code: int) -> BoundError:
