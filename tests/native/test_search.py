@@ -31,7 +31,7 @@ from highwater.checker.scenarios.search import (
     SearchOptions,
     SimulationOptions,
 )
-from highwater.language import Protocol, Struct, action, invariant, require, step_property
+from highwater.language import Protocol, State, Struct, action, invariant, require, step_property, where
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
@@ -365,6 +365,25 @@ def test_engines_agree_on_random_protocols(seed: int) -> None:
         reject()
     for program in (Program(model, common=True), *(Program(model, effort=effort) for effort in Effort)):
         assert disagreements(model, program, 100) == []
+
+
+class Far(Protocol):
+    """A number of more than 32 bits."""
+
+    def define(self) -> Struct:
+        return Struct("State", far=Int(1 << 40, (1 << 40) + 9))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"far": 1 << 40}]
+
+    @action()
+    def up(self, s: State) -> None:
+        s.next.far = where(s.far % 10 == 0, s.far + 4, 1 << 40)
+
+
+def test_numbers_that_no_instruction_has_room_for() -> None:
+    model = Model(Far())
+    assert disagreements(model, Program(model, common=True), 20) == []
 
 
 # --- fingerprints collide no more often than random ones ----------------------------------------------

@@ -26,6 +26,10 @@ from highwater.model.language.graph import BOOL, Node
 from highwater.model.language.model import Instance
 from highwater.model.language.step_properties import TracedStepProperty
 
+_IMMEDIATE = 1 << 31
+"""Numbers from here on have no place in an instruction."""
+MOST_INSTANCES = _IMMEDIATE >> 16
+"""So many instances have no place in an instruction that stores the number of an instance and of a check."""
 _AT_ONCE, _MOST_CANDIDATES = 512, 1 << 16
 """The most states that are expanded at a time, and the most candidates that they may have together."""
 
@@ -225,11 +229,13 @@ class Values(Scope[Register]):
         (piece, shift, bits), *rest = pieces(slot, self._code.bits)
         if node.sort == BOOL:
             return add("unpack bool", self._words[piece], shift)
+        low = slot.low if abs(slot.low) < _IMMEDIATE else 0
         if not rest:
-            return add("unpack", self._words[piece], shift, bits, slot.low)
+            value = add("unpack", self._words[piece], shift, bits, low)
+            return value if low == slot.low else add("add", value, self._code.constant(slot.low))
         ((following, _, more),) = rest
-        low = add("unpack", self._words[piece], shift, bits, 0)
-        both = add("pack", low, add("unpack", self._words[following], 0, more, 0), bits, 0)
+        first = add("unpack", self._words[piece], shift, bits, 0)
+        both = add("pack", first, add("unpack", self._words[following], 0, more, 0), bits, 0)
         return add("add", both, self._code.constant(slot.low)) if slot.low else both
 
     def pack(self, words: list[Register], node: Node, leaf: int) -> None:
@@ -239,9 +245,12 @@ class Values(Scope[Register]):
         if node.sort == BOOL:
             words[piece] = add("pack bool", words[piece], value, shift)
             return
-        words[piece] = add("pack", words[piece], value, shift, slot.low)
+        low = slot.low
+        if abs(low) >= _IMMEDIATE:
+            value, low = add("sub", value, self._code.constant(low)), 0
+        words[piece] = add("pack", words[piece], value, shift, low)
         for following, _, _ in rest:
-            words[following] = add("pack high", words[following], value, bits, slot.low)
+            words[following] = add("pack high", words[following], value, bits, low)
 
 
 def pieces(slot: Slot, size: int) -> list[tuple[int, int, int]]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from highwater.checker.engines import cache
-from highwater.checker.engines.native.instructions import ModelCode, translated
+from highwater.checker.engines.native.instructions import MOST_INSTANCES, ModelCode, translated
 from highwater.checker.engines.native.ir import WideNumberError, is_wide
 from highwater.checker.engines.native.kernels import (
     FINGERPRINT,
@@ -81,7 +81,7 @@ class CompiledModel:
             self.name = known
         if kept:
             self._take(kept, kept.effort)
-        elif common and not symmetry:
+        elif common and not symmetry and self.instances < MOST_INSTANCES:
             self._translate()
         else:
             self._take(Machine(self.text, effort), effort)
