@@ -12,7 +12,6 @@ from highwater.checker.engines.native import program
 from highwater.checker.scenarios import catalogue, model_key, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from tests.command import highwater
-from tests.conftest import BEGIN, CROWDED
 
 SMALL = "truncation/truncate-to-hwm"
 
@@ -25,9 +24,9 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile optimized code in the background of a large enough search, as outside of tests."""
-    monkeypatch.setattr(program, "_BEGIN", BEGIN)
-    monkeypatch.setattr(program, "_CROWDED", CROWDED)
+    """Compile optimized code in the background of each search: time does not decide."""
+    monkeypatch.setattr(program, "_BEGIN", 0)
+    monkeypatch.setattr(program, "_CROWDED", 0)
 
 
 @pytest.fixture

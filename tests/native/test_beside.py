@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,9 +51,9 @@ def explored(each_level: Callable[[Program], None]) -> list[Effort | None]:
     improve = compiled.improve
     efforts: list[Effort | None] = []
 
-    def noting(states: int, *, crowded: bool = False) -> None:
+    def noting(seconds: float, *, crowded: bool = False) -> None:
         efforts.append(compiled.effort)
-        improve(states, crowded=crowded)
+        improve(seconds, crowded=crowded)
         each_level(compiled)
 
     compiled.improve = noting  # type: ignore[method-assign]
@@ -81,12 +81,14 @@ def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.M
             begun.append(given)
 
     monkeypatch.setattr(program, "Beside", Never)
+    monkeypatch.setattr(program, "_BEGIN", BEGIN)
+    monkeypatch.setattr(program, "_CROWDED", CROWDED)
     alone, crowded = (Program(zoo.counters(4, 25), common=True) for _ in range(2))
-    states = alone._size * BEGIN
-    alone.improve(states - 1)
-    crowded.improve(states, crowded=True)
+    seconds = alone._size * BEGIN
+    alone.improve(seconds * 0.9)
+    crowded.improve(seconds, crowded=True)
     assert not begun
-    alone.improve(states)
+    alone.improve(seconds)
     assert len(begun) == 1
     crowded.improve(crowded._size * CROWDED, crowded=True)
     assert len(begun) == 2
@@ -97,7 +99,7 @@ def test_a_check_of_several_scenarios_compiles_as_crowded(
 ) -> None:
     said = tmp_path / "said"
 
-    def improve(self: Program, states: int, crowded: bool = False) -> None:
+    def improve(self: Program, seconds: float, crowded: bool = False) -> None:
         with said.open("a") as file:  # the process is a fork of this one
             file.write(f"{crowded}\n")
 
@@ -110,25 +112,24 @@ def test_a_check_of_several_scenarios_compiles_as_crowded(
 
 
 def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Beside._follow
+    honest, ended = Beside._follow, threading.Event()
 
     def slow(self: Beside) -> None:
-        while not self._given_up:
-            time.sleep(0.01)
+        ended.wait()
         honest(self)
 
     monkeypatch.setattr(Beside, "_follow", slow)
-    monkeypatch.setattr(program, "_PAYS", 1 << 62)
     assert set(explored(lambda compiled: None)) == {None}
+    ended.set()
 
 
-def test_code_that_pays_off_for_the_next_run_is_not_given_up() -> None:
-    for states, given_up in ((7, True), (8, False)):
-        compiled, beside = Program(zoo.counters(2, 3), common=True), Beside(LONG, Effort.FULL, lambda _: None)
-        compiled._beside = beside
-        compiled.settle(states * compiled._size)
-        assert beside._given_up == given_up
-        beside.give_up()
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_after_ctrl_c_nobody_waits_for_better_code(interrupted: bool) -> None:
+    compiled, beside = Program(zoo.counters(2, 3), common=True), Beside(LONG, Effort.FULL, lambda _: None)
+    compiled._beside = beside
+    compiled.settle(interrupted=interrupted)
+    assert beside._given_up == interrupted
+    beside.give_up()
 
 
 def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,8 +75,9 @@ class NativeLevels(SearchState):
             self.new_file = self.checkpoint.new_file
 
     def close(self) -> None:
-        """Free memory, files and threads, and end a compilation that will not pay off."""
-        self.program.settle(self.distinct)
+        """Free memory, files and threads. If the search was interrupted, end the compilation."""
+        search = vars(self).get("search")
+        self.program.settle(interrupted=search is None or search.stop == "interrupted")
         if self.pool:
             self.pool.shutdown()
         for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpoint):
@@ -104,7 +105,7 @@ class NativeLevels(SearchState):
     def expand(self, search: BreadthFirst) -> None:
         """Find the next level: the new successors of the last level."""
         self.search = search
-        self.program.improve(self.distinct, crowded=self.options.crowded)
+        self.program.improve(search.seconds, crowded=self.options.crowded)
         self.levels.append(Level())
         self.items = deque(self.levels[-2].parts(self.count))
         self._finish_level()

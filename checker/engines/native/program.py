@@ -31,11 +31,11 @@ from highwater.model.language.interpreter import BoundError
 
 _INSTRUCTION = 60
 """The bytes of LLVM text per instruction of the common kernel."""
-_BEGIN, _CROWDED, _PAYS = 2, 12, 8
-"""Three numbers of found states for each byte of LLVM text of the model's own code.
+_BEGIN, _CROWDED = 1.8e-6, 1.4e-5
+"""A search compiles code of its own once it has taken this number of seconds for each byte of the code's LLVM text.
 
-From the first on, a search compiles this code; from the second on, if other searches run at the same time, because
-compilation slows them down. From the third on, the process waits at its end for the code, for the next run.
+That is half of the time that compiling takes. The second number holds if other searches run at the same time, because
+compilation slows them down.
 """
 
 
@@ -151,14 +151,14 @@ class CompiledModel:
         self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
         return out
 
-    def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Start to compile code of the model's own in the background, if that pays off for this number of states.
+    def improve(self, seconds: float, *, crowded: bool = False) -> None:
+        """Start to compile code of the model's own in the background, if a search of this many seconds pays it off.
 
         The program uses this code once it is ready. Until then, and in threads that are inside a call, the former
         code runs: both use the same context. With ``crowded`` (other searches run at the same time), compilation
         starts later. 1 MB of text takes about 3 seconds.
         """
-        if self._improved or states < (_CROWDED if crowded else _BEGIN) * self._size:
+        if self._improved or seconds < (_CROWDED if crowded else _BEGIN) * self._size:
             return
         self._improved = True  # one attempt only, even if it fails
         better = Machine.kept(self.name, Effort.FULL)
@@ -170,9 +170,12 @@ class CompiledModel:
         except OSError:  # no other process can be started
             self._take(Machine(self.text, Effort.FULL), Effort.FULL)
 
-    def settle(self, states: int) -> None:
-        """After a search of this many states, cancel the compilation, unless it pays off for the next run."""
-        if self._beside is not None and states < _PAYS * self._size:
+    def settle(self, *, interrupted: bool) -> None:
+        """After an interrupted search, cancel the compilation. Otherwise the process waits at its end for the code.
+
+        The code serves the next run.
+        """
+        if self._beside is not None and interrupted:
             self._beside.give_up()
 
     def bound_error(self, code: int) -> BoundError:
