@@ -67,7 +67,7 @@ def test_a_kafka_that_does_not_answer_differs(
     """The comparison ends with the path of the request, and leaves no folder."""
     monkeypatch.setattr(bridges, "_MEMORY", str(tmp_path / "memory"))
     (tmp_path / "memory").mkdir()
-    monkeypatch.setattr(bridges, "_PATIENCE", 1)
+    monkeypatch.setattr(bridges, "_PATIENCE", 5)
     before = ("--before", str(planted(kafka, tmp_path, HANGS)), "--quiet")
     for arguments in ([SMALL], [MESSAGES, *ON_KAFKA, "--sample", "20"]):
         status, found, said = run(kafka, tmp_path, *arguments, *before)
