@@ -116,6 +116,30 @@ def test_deadlock(engine: object) -> None:
     assert engine(model, SearchOptions()).violations == []  # type: ignore[operator]
 
 
+class Trap(Protocol):
+    """Nine states beside each other; the seventh is a dead end."""
+
+    def define(self) -> Struct:
+        self.n = range(1, 10)
+        return Struct("State", number=Int(0, 9))
+
+    @action(n="n")
+    def go(self, s: State, n: int) -> None:
+        require("at the start", s.number == 0)
+        s.next.number = n
+
+    @action()
+    def back(self, s: State) -> None:
+        require("no dead end", (s.number != 0) & (s.number != 7))
+        s.next.number = 0
+
+
+def test_the_dead_end_is_told_among_others() -> None:
+    model = Model(Trap())
+    (violation,) = search(model, SearchOptions(deadlock=True)).violations
+    assert [str(model.instances[n]) for n in violation.path] == ["go(n=7)"]
+
+
 def test_an_undeclared_bound_is_an_error_that_names_action_field_and_place() -> None:
     model = Model(zoo.Everything({"nodes": 2}, {"undeclared"}))
     with pytest.raises(BoundError, match=r"zoo\.py:\d+: add\(amount=-?\d\): number leaves -5\.\.5"):
