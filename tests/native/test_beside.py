@@ -75,8 +75,6 @@ def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.M
     begun: list[object] = []
 
     class Never(Beside):
-        under_way = False
-
         def __init__(self, *given: object) -> None:
             begun.append(given)
 
@@ -149,10 +147,10 @@ def test_background_compiled_code_is_cached(nothing_kept: Path) -> None:
 def test_a_cancelled_compilation_leaves_no_code(nothing_kept: Path) -> None:
     made: list[Machine] = []
     beginning = Beside(LONG, Effort.FULL, made.append)
-    assert beginning.under_way
+    assert beginning._thread.is_alive()
     beginning.give_up()
     assert beginning._process.poll() is not None
-    assert not beginning.under_way
+    assert not beginning._thread.is_alive()
     assert not made
     assert not nothing_kept.exists()
 

@@ -43,7 +43,7 @@ def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps of `check` in order: "traced", if only when needed, and "explored"."""
+    """The steps of `check` in order: "traced" (its model is made) and "explored"."""
     done: list[str] = []
     model, search, liveness = Request.model, by_name.search, by_name.explore
 

@@ -25,7 +25,6 @@ CONTEXT = {
             "violations",  # pairs: index in out_states, bits
             "violation_count",
             "error",  # the check by which a step left a type (see @successors); 0: none
-            "error_state",  # the index of the state from which this step starts
             "want_deadlock",  # 1 to search for states without a step
             "deadlock",  # the index of the first state without a step, or -1
             "full",  # 1 if the table's slack is used up

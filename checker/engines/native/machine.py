@@ -187,11 +187,6 @@ class Beside:
         self._thread = threading.Thread(target=self._follow, name="compiling")
         self._thread.start()
 
-    @property
-    def under_way(self) -> bool:
-        """True while the code is being compiled."""
-        return self._thread.is_alive()
-
     def give_up(self) -> None:
         """Cancel the compilation. ``done`` is not called after this."""
         self._given_up = True

@@ -356,7 +356,6 @@ class Runtime:
                     f.store(f.op(f"add i64 {number}, {first}"), deadlock)
             following = f.op(f"add i64 {index}, {count}")
             with f.when(f.op(f"icmp ne i64 {f.load(error)}, 0")):
-                f.store(index, self._field(f, "error_state"))
                 f.do("ret void")
                 f.start(f.fresh("unreachable"))
             if self.of_steps:
