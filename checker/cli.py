@@ -23,6 +23,7 @@ _COMMANDS = {
     "prove": "Check a scenario with Z3: to a depth, or by induction.",
     "diff": "Find states where two sets of rules behave differently.",
     "explore": "Step through a scenario by hand, in a browser.",
+    "plan": "Find out what can happen to a cluster if you do this now.",
     "replay": "Check a recording of a real cluster against the protocol.",
     "conform": "Compare Kafka's own controller with a scenario, request by request.",
     "mutate": "Change the protocol in many places; report which changes go undetected.",

@@ -97,8 +97,8 @@ def _follow(
         on_change=[watermarks.change, data.change, *watch.on_change],
         on_setting=[watermarks.setting, *watch.on_setting],
     )
-    min_isr = replay_metadata(log, report, profile, rules, watch, progress)
-    findings = watermarks.finish(min_isr)
+    follower = replay_metadata(log, report, profile, rules, watch, progress)
+    findings = watermarks.finish(follower.image.min_isr())
     report.doubts += [_unread(log) for log in broker_logs if log.unread]
     report.doubts += [
         Doubt("clocks", f"{_SET} {b}", {}, tuple(sorted(p))) for b, p in watermarks.set_clocks.items()

@@ -146,8 +146,15 @@ class Explored:
 
     def path(self, state: int) -> tuple[int, tuple[int, ...]]:
         """A shortest run to a state: the number of the initial state, and the number of each step's instance."""
-        steps: list[int] = []
-        while self.parents[state] >= 0:
-            steps.append(int(self.parent_instances[state]))
-            state = int(self.parents[state])
-        return state, tuple(reversed(steps))
+        return path(self.parents, self.parent_instances, state)
+
+
+def path(
+    parents: NDArray[np.int32], parent_instances: NDArray[np.int32], state: int
+) -> tuple[int, tuple[int, ...]]:
+    """A shortest run to a state, by the arrays of ``Explored``: as ``Explored.path`` returns it."""
+    steps: list[int] = []
+    while parents[state] >= 0:
+        steps.append(int(parent_instances[state]))
+        state = int(parents[state])
+    return state, tuple(reversed(steps))

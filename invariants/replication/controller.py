@@ -14,7 +14,6 @@ from highwater.invariants.replication import steps
 from highwater.invariants.replication.steps import favours_availability, is_requested
 from highwater.invariants.statements import defined, goals
 from highwater.model.language import (
-    Bool,
     Invariant,
     Liveness,
     Number,
@@ -35,7 +34,7 @@ from highwater.model.language import (
     weak,
     where,
 )
-from highwater.model.replication.controller import Controller, handlers, registrations
+from highwater.model.replication.controller import Controller, handlers
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.partition_change import RequestedChange, partition_change
 from highwater.model.replication.controller.types import (
@@ -48,17 +47,6 @@ from highwater.model.replication.controller.types import (
 
 # A failing decision makes the controller resign, and the next controller fails at the same decision. So a request that
 # is repeated must not fail.
-
-
-def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
-    """True if the controller can fence a broker, register it after a crash, and unfence it, without failing."""
-    now = m.context(s)
-    decisions = (
-        registrations.fence(now, broker).record,
-        registrations.unfence(now, broker).record,
-        m.registration(s, broker, Bool.lift(False)).record,
-    )
-    return ~any_of(record.fails for record in decisions)
 
 
 def _goes_on(m: Controller, s: State) -> Truth:
@@ -95,7 +83,7 @@ def _can_return(m: Controller, s: State) -> Truth:
 
     So no broker needs an operator to return.
     """
-    partition, everyone = s.partition, Bool.lift(True)
+    partition, everyone = s.partition, as_bool(True)
     if m.p.directories and m.on("offline_directory_check"):
         everyone = everyone & partition.offline.is_empty
     if m.p.removals:
@@ -232,7 +220,7 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
     Otherwise the controller resigns at each attempt, and so does the next controller.
     """
-    return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
+    return all_of(implies(s.registrations[b].registered, m.comes_back(s, b)) for b in m.t.broker)
 
 
 @invariant("B8", rule="unassigned_candidate_fails")

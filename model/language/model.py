@@ -389,13 +389,18 @@ class Model:
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
 
+    def beginning(self, states: Sequence[Scalars]) -> Model:
+        """A model with the same steps and properties that begins in these states."""
+        model = copy.copy(self)
+        model.start, model.initial = None, list(states)
+        return model
+
     def seeking(self, sought: Node, state: Scalars) -> Model:
         """A model with the same steps that begins in ``state``. Its one property is violated where ``sought`` holds."""
-        model = copy.copy(self)
+        model = self.beginning([state])
         for judging in ("step_properties", "liveness", "judged", "judged_in_place"):
             vars(model).pop(judging, None)
         model._asked = (), (), ()
-        model.start, model.initial = None, [state]
         seen = Invariant("the state that is looked for", lambda m, s: True, "")
         model.properties = [Property(seen, graph.not_(sought), graph.TRUE)]
         return model

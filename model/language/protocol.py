@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from highwater.errors import unknown
 from highwater.model.language.declarations import (
@@ -127,6 +127,10 @@ class Action:
         """The first paragraph of the action's docstring."""
         return first_paragraph(self.function)
 
+    @overload
+    def __get__(self, protocol: None, kind: type[Protocol]) -> Action: ...
+    @overload
+    def __get__(self, protocol: Protocol, kind: type[Protocol]) -> Callable[..., None]: ...
     def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
         """On a class, the action; on an instance, the action's bound function, for ``super().name(s, …)``."""
         return self if protocol is None else partial(self.function, protocol)

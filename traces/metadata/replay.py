@@ -242,10 +242,10 @@ def replay_metadata(
     switched: Mapping[str, bool] | None = None,
     watch: Watch = NOBODY,
     progress: Callable[[Report], None] | None = None,
-) -> dict[str, int]:
+) -> MetadataFollower:
     """Follow a metadata log from its start, and compare it with its snapshots.
 
-    Returns the effective min ISR of the partitions at the end, by name, as far as the log shows it.
+    Returns the follower, whose image is that at the end of the log.
 
     After a KeyboardInterrupt the report has the results so far (``Report.interrupted``). The same holds if damage
     follows readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the profile
@@ -272,7 +272,7 @@ def replay_metadata(
     follower.finish()
     report.notes = list(log.notes) + report.notes
     report.seconds = time.perf_counter() - started
-    return follower.image.min_isr()
+    return follower
 
 
 @contextmanager

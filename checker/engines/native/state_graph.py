@@ -30,7 +30,7 @@ from highwater.checker.engines.native.runtime import (
     Runtime,
 )
 from highwater.checker.engines.native.worker import Buffers, Worker
-from highwater.checker.engines.state_graph import Explored, Words
+from highwater.checker.engines.state_graph import Explored, Words, path
 from highwater.checker.scenarios.search import (
     EngineError,
     Progress,
@@ -136,6 +136,55 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
         return result
 
 
+@dataclass(frozen=True)
+class Visited:
+    """All states of a search, level by level, with a shortest run to each; the arrays are those of ``Explored``."""
+
+    states: Words
+    parents: NDArray[np.int32]
+    parent_instances: NDArray[np.int32]
+    stopped_by: str | None
+
+    def path(self, state: int) -> tuple[int, tuple[int, ...]]:
+        """A shortest run to a state: the number of the initial state, and the number of each step's instance."""
+        return path(self.parents, self.parent_instances, state)
+
+
+def visited(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Visited:
+    """All states of a model, without the steps between them. Properties are not checked.
+
+    A limit or the first Ctrl-C ends the search early. Raises the errors of ``explore``.
+    """
+    with _begun(model, options, progress, judging=False) as (run, levels):
+        result = run.explore()
+        return Visited(*gathered(levels), result.stopped_by)
+
+
+def gathered(run: GraphLevels) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
+    """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step.
+
+    The last two are -1 for an initial state. This removes all arrays from the search's stores.
+    """
+    total = sum(level.size for level in run.levels)
+    states = np.empty((total, run.program.layout.words), dtype=np.uint64)
+    parents, parent_instances = np.empty(total, np.int32), np.empty(total, np.int32)
+    before = first = 0
+    for level in run.levels:
+        for chunk in level.chunks:
+            here = slice(first + chunk.base, first + chunk.base + chunk.count)
+            states[here] = run.states.get(chunk.states)
+            run.states.drop(chunk.states)
+            packed = run.predecessors.get(chunk.predecessors)
+            run.predecessors.drop(chunk.predecessors)
+            if first == 0:
+                parents[here] = parent_instances[here] = -1
+            else:
+                parents[here] = (packed >> PREDECESSOR_BITS) + np.uint64(before)
+                parent_instances[here] = packed & ((1 << PREDECESSOR_BITS) - 1)
+        before, first = first, first + level.size
+    return states, parents, parent_instances
+
+
 @contextmanager
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
@@ -225,7 +274,7 @@ class Linking:
     def explored(self) -> Explored:
         """Build the explored graph."""
         with interruption(self._interrupt):
-            states, parents, parent_instances = self._gather()
+            states, parents, parent_instances = gathered(self.run)
             offsets, targets, instances, cut_offsets, cut_instances = self._link(states)
         return Explored(
             model=self.model,
@@ -245,31 +294,6 @@ class Linking:
 
     def _interrupt(self) -> None:
         self.interrupted = True
-
-    def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
-        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step.
-
-        The last two are -1 for an initial state. This removes all arrays from the search's stores.
-        """
-        run = self.run
-        states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
-        parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
-        for number, level in enumerate(self.levels):
-            for chunk in level.chunks:
-                start = int(self.level_starts[number]) + chunk.base
-                here = slice(start, start + chunk.count)
-                states[here] = run.states.get(chunk.states)
-                run.states.drop(chunk.states)
-                packed = run.predecessors.get(chunk.predecessors)
-                run.predecessors.drop(chunk.predecessors)
-                if number == 0:
-                    parents[here] = parent_instances[here] = -1
-                else:
-                    parents[here] = (packed >> PREDECESSOR_BITS) + self.level_starts[number - 1].astype(
-                        np.uint64
-                    )
-                    parent_instances[here] = packed & ((1 << PREDECESSOR_BITS) - 1)
-        return states, parents, parent_instances
 
     def _link(self, states: Words) -> Any:
         """Find all steps with several threads. Returns the arrays ``offsets`` to ``cut_instances`` of ``Explored``."""

@@ -75,6 +75,28 @@ def commits(partition: StructValue, min_insync_replicas: Number) -> Truth:
     return partition.leader.is_some & gate_is_open(size(partition.isr), needed)
 
 
+def _joining(decision: Decision) -> SetValue:
+    """The brokers that join the ISR with the leader's whole log."""
+    return decision.joining & (decision.new.isr - decision.old.isr)
+
+
+def is_unclean(decision: Decision) -> Truth:
+    """966.13. True if the leader after a decision comes from outside ISR and ELR."""
+    electable = (elections.electable(decision.old) - decision.lost) | _joining(decision)
+    return decision.new.leader.is_some & ~elections.is_clean(electable, decision.new.leader)
+
+
+def holding_all(logs: AbstractLogs, decision: Decision) -> SetValue:
+    """The brokers whose logs have every committed record when a decision is made."""
+    return (logs.complete | _joining(decision)) - decision.lost
+
+
+def loses_records(logs: AbstractLogs, decision: Decision) -> Truth:
+    """966.6. True if a decision elects a leader that lacks committed records: they are then lost."""
+    leader = decision.new.leader
+    return leader.is_some & (decision.old.leader != leader) & ~holding_all(logs, decision).has(leader)
+
+
 def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -> AbstractLogs:
     """The brokers with complete logs after a decision, and whether they can be fewer than min ISR.
 
@@ -82,12 +104,9 @@ def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -
     one. While the HWM may advance, only ISR members count as complete: other brokers lack the next committed record.
     """
     old, new, lost, setting = decision.old, decision.new, decision.lost, decision.min_insync_replicas
-    joining = decision.joining & (new.isr - old.isr)
-    outside = new.leader.is_some & ~elections.is_clean(
-        (elections.electable(old) - lost) | joining, new.leader
-    )
+    outside = is_unclean(decision)
     alone = t.brokers.zero().with_(new.leader.value)
-    holding = where(outside, alone, (logs.complete | joining) - lost)
+    holding = where(outside, alone, holding_all(logs, decision))
     hit = ~(elections.electable(old) & lost).is_empty
     enough = size(new.isr) >= effective_min_isr(setting, new.replicas.length)
     still = ~enough & (logs.diminished | hit | outside | decision.chosen)

@@ -22,6 +22,7 @@ from highwater.model.language import (
     Struct,
     StructValue,
     Truth,
+    any_of,
     require,
     where,
 )
@@ -388,3 +389,13 @@ class ControllerBase(Protocol):
         """True if the ELR is on: eligible.leader.replicas.version is above 0, and the rules have an ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on
+
+    def comes_back(self, s: State, broker: Number) -> Truth:
+        """True if the controller can fence a broker, register it after a crash, and unfence it, without failing."""
+        now = self.context(s)
+        decisions = (
+            registrations.fence(now, broker).record,
+            registrations.unfence(now, broker).record,
+            self.registration(s, broker, Bool.lift(False)).record,
+        )
+        return ~any_of(record.fails for record in decisions)

@@ -1,0 +1,171 @@
+"""``highwater plan``: what can happen to a cluster if an operator does this now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import width
+from highwater.checker.commands.options import (
+    json_option,
+    limit_seconds_option,
+    limit_states_option,
+    quiet_option,
+    rule_option,
+    workers_option,
+)
+from highwater.checker.plan.answer import NAMES, Answer, answer
+from highwater.checker.plan.cluster import read_cluster
+from highwater.checker.plan.kinds import MOST_FAULTS
+from highwater.checker.plan.report import headline, lines, to_json
+from highwater.checker.plan.search import Searches
+from highwater.checker.plan.steps import read_plan
+from highwater.checker.runner import LiveLine
+from highwater.checker.scenarios.request import Overrides
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language import LanguageError
+from highwater.traces.reading import TraceError, printable
+
+_ACTIONS = {
+    "restart": ("BROKER,…", "Stop brokers cleanly; they start again."),
+    "kill": ("BROKER,…", "Kill brokers; they start again."),
+    "drain": ("BROKER,…", "Stop brokers cleanly; they stay away."),
+    "roll": (
+        "BROKER,…",
+        "Restart brokers one after the other, each back before the next; all: every broker.",
+    ),
+    "set": (
+        "NAME=VALUE",
+        "Set min.insync.replicas or unclean.leader.election.enable; then ,topic=NAME for one topic.",
+    ),
+    "reassign": ("FILE", "Reassign by the JSON of kafka-reassign-partitions."),
+    "cancel-reassignments": (None, "Cancel all reassignments."),
+    "elect": ("TYPE", "Request elections, preferred or unclean; then ,TOPIC-PARTITION for some only."),
+    "feature": ("NAME=LEVEL", "Set eligible.leader.replicas.version to 0 or 1."),
+    "unregister": ("BROKER,…", "Unregister brokers."),
+    "remove-directory": ("BROKER:DIR", "Remove a log directory, by its path or its id."),
+}
+"""The actions of a plan: the form of the value (None: a flag), and the help."""
+
+
+class _Ordered(click.Command):
+    """A command that keeps the actions of its command line in order, as ``context.meta``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line. The values of an option are in order, and so are the options."""
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        seen: dict[str, int] = {}
+        actions = []
+        for option in order:
+            name = (option.name or "").replace("_", "-")
+            if name in _ACTIONS:
+                given = values[option.name or ""]
+                place = seen[name] = seen.get(name, -1) + 1
+                actions.append((name, given[place] if isinstance(given, (list, tuple)) else ""))
+        ctx.meta["actions"] = actions
+        return super().parse_args(ctx, args)
+
+
+def _with_actions(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, (form, text) in reversed(_ACTIONS.items()):
+        kind: dict[str, Any] = {"is_flag": True} if form is None else {"metavar": form, "multiple": True}
+        command = click.option(f"--{name}", help=text, expose_value=False, **kind)(command)
+    return command
+
+
+@click.command(cls=_Ordered, short_help="Find out what can happen to a cluster if you do this now.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_with_actions
+@click.option(
+    "--faults",
+    type=click.IntRange(0, MOST_FAULTS),
+    default=1,
+    show_default=True,
+    help="The most faults that may happen besides the plan, at any moment.",
+)
+@click.option(
+    "--assume",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="The value of a setting that the log does not have: unclean.leader.election.enable or min.insync.replicas.",
+)
+@click.option("--kafka", metavar="VERSION", help="Ask under the rules of this version of Kafka, 4.0 to 4.4.")
+@rule_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(("lost", "stuck", "offline", "unclean", "min-isr")),
+    default="stuck",
+    show_default=True,
+    help="Exit with 1 if this outcome or a worse one can happen.",
+)
+@click.option("--added", is_flag=True, help="Exit with 1 only for what cannot happen without the plan.")
+@json_option
+@workers_option
+@limit_states_option
+@limit_seconds_option
+@click.option("--verbose", is_flag=True, help="Show a run of every kind and outcome.")
+@quiet_option("the answer in one line")
+@click.pass_context
+def plan(
+    context: click.Context,
+    paths: tuple[Path, ...],
+    faults: int,
+    assume: tuple[str, ...],
+    kafka: str | None,
+    rules: tuple[str, ...],
+    fail_on: str,
+    added: bool,
+    json_file: str | None,
+    workers: int | None,
+    limit_states: int | None,
+    limit_seconds: float | None,
+    verbose: bool,
+    quiet: bool,
+) -> Status:
+    """Find out what can happen to a cluster if you do this now.
+
+    A PATH is what replay takes: Kafka's metadata log, a snapshot or its dump, or a directory with one. The actions are
+    carried out in their order. Besides, up to --faults faults happen at any moment: a broker is killed, is slow, loses
+    its log or a log directory, or the controller fails over.
+
+    The answer lists how many partitions can lose committed records, stay offline, be offline for a while, elect a
+    leader uncleanly, or refuse writes with acks=all; each with a shortest run.
+
+    Exit status: 0 nothing is lost and nothing stays offline; 1 it can (--fail-on sets the least outcome); 2 a bad
+    request or input, or a plan that Kafka refuses; 3 a limit was reached; 130 interrupted.
+    """
+    started = time.perf_counter()
+    output = JsonOutput(json_file)
+    live = LiveLine(quiet=quiet)
+    options = SearchOptions(workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds)
+    searches = Searches(options, lambda p: live.show(f"{p.distinct_states:,} states, {p.seconds:.0f} s"))
+    try:
+        cluster = read_cluster(paths, kafka, Overrides.parse(rules=rules).rules, assume)
+        found = answer(read_plan(context.meta["actions"], cluster.image), cluster, faults, searches)
+    except (TraceError, LanguageError) as wrong:
+        raise InputError(printable(wrong, 1000)) from None
+    finally:
+        live.end()
+    if quiet:
+        output.say(headline(found))
+    else:
+        for line in lines(found, width(), verbose=verbose):
+            output.say(line)
+    output.write(to_json(found, str(paths[0]), time.perf_counter() - started))
+    return _status(found, fail_on, added)
+
+
+def _status(found: Answer, fail_on: str, added: bool) -> Status:
+    order = list(NAMES)
+    least = order.index("fails" if fail_on == "stuck" else fail_on)
+    if any(order.index(f.outcome) <= least and (f.added or not added) for f in found.findings):
+        return Status.VIOLATED
+    if found.searches.stopped_by == "interrupted":
+        return Status.INTERRUPTED
+    return Status.INCONCLUSIVE if found.why_incomplete else Status.OK

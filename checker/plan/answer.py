@@ -1,0 +1,286 @@
+"""The answer to a question about a plan: what each kind of partition can come to, and what makes a plan safer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from highwater.checker.plan.kinds import Cluster, Kind, Start
+from highwater.checker.plan.search import Reached, Searches
+from highwater.checker.plan.steps import Plan, Step, waiting
+from highwater.invariants.replication.outcomes import OUTCOMES, the_plan_is_done
+from highwater.model.language.protocol import Goal
+from highwater.traces.metadata.image import TOPIC
+from highwater.traces.reports.observed import MIN_ISR
+
+NAMES = {
+    "lost": "committed_records_are_lost",
+    "stuck": "the_partition_stays_offline",
+    "fails": "the_controller_fails",
+    "offline": "the_partition_is_offline",
+    "unclean": "a_leader_is_elected_uncleanly",
+    "min-isr": "writes_stop",
+}
+"""The outcomes by their short names, the worst first."""
+GOALS: dict[str, Goal] = {goal.name: goal for goal in OUTCOMES}
+BAD = ("lost", "stuck", "fails")
+"""The outcomes that do not pass by themselves."""
+_MOST_ORDERS = 24
+"""The most orders of a roll that are tried."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An outcome that partitions of a kind can come to.
+
+    - ``reached``: the fewest faults and the shortest run, from ``start``
+    - ``alone``: the fewest faults with which the outcome happens without the plan; None: it does not
+    - ``condition``: the settings that it needs, in words, if the log does not have them; else ""
+    - ``unless``: brokers; if one of these has every committed record, no record is lost
+    """
+
+    outcome: str
+    kind: Kind
+    start: Start
+    reached: Reached
+    alone: int | None
+    condition: str
+    unless: tuple[int, ...] = ()
+
+    @property
+    def added(self) -> bool:
+        """True if the plan adds this risk: without it, the outcome does not happen with so few faults."""
+        return self.alone is None or self.alone > self.reached.faults
+
+    @property
+    def name(self) -> str:
+        """The name of one partition of the kind."""
+        return self.kind.partitions[0][0].name
+
+
+@dataclass(frozen=True)
+class Instead:
+    """A change of the plan that makes it safer.
+
+    ``left`` is how many of the ``of`` partitions at risk stay so.
+    """
+
+    text: str
+    plan: Plan
+    left: int
+    of: int
+
+
+@dataclass
+class Answer:
+    """The answer: all findings, the worst first, and what to do instead, if anything helps.
+
+    ``never_ends`` are kinds with which the plan is never done, even without a fault.
+    """
+
+    plan: Plan
+    cluster: Cluster
+    faults: int
+    kinds: list[Kind]
+    findings: list[Finding]
+    searches: Searches
+    never_ends: list[Kind] = field(default_factory=list)
+    instead: Instead | None = None
+
+    def count(self, outcome: str, faults: int, *, alone: bool = False, added: bool = False) -> int:
+        """How many partitions can come to an outcome with at most so many faults.
+
+        ``alone``: without the plan. ``added``: only by the plan.
+        """
+        kinds: dict[int, int] = {}
+        for f in self.findings:
+            needs = f.alone if alone else f.reached.faults
+            if f.outcome == outcome and needs is not None and needs <= faults and (f.added or not added):
+                kinds[id(f.kind)] = len(f.kind.partitions)
+        return sum(kinds.values())
+
+    @property
+    def why_incomplete(self) -> str:
+        """The reason why more can happen than the answer lists; "" if it is complete."""
+        stopped = self.searches.stopped_by
+        reasons = [f"the search stopped at a limit ({stopped})"] if stopped else []
+        return "; ".join((*reasons, *self.cluster.doubts))
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return sum(len(kind.partitions) for kind in self.kinds)
+
+
+def answer(plan: Plan, cluster: Cluster, faults: int, searches: Searches) -> Answer:
+    """Find the outcomes of a plan for a cluster, with up to ``faults`` faults. Raises InputError."""
+    kinds = cluster.kinds(plan, faults)
+    searches.search(start for kind in kinds for start in (*kind.starts, *kind.alone))
+    findings = [f for kind in kinds for f in _findings(kind, searches)]
+    order = list(NAMES)
+    findings.sort(key=lambda f: (order.index(f.outcome), f.reached.faults, not f.added, f.name))
+    waiting_kinds = [kind for kind in kinds if not _can_be_done(kind, searches)]
+    found = Answer(plan, cluster, faults, kinds, findings, searches, waiting_kinds)
+    if searches.stopped_by is None:
+        found.findings = [_narrowed(f, searches) for f in findings]
+        found.instead = _instead(found)
+    return found
+
+
+def _can_be_done(kind: Kind, searches: Searches) -> bool:
+    reached = [searches.outcomes(start).get(the_plan_is_done.name) for start in kind.starts]
+    return any(r is not None and r.faults == 0 for r in reached)
+
+
+def _findings(kind: Kind, searches: Searches) -> Iterator[Finding]:
+    """The findings about a kind. If settings are unknown, there is one for each number of faults that they need."""
+    for short, name in NAMES.items():
+        found = [(r, s) for s in kind.starts if (r := searches.outcomes(s).get(name)) is not None]
+        alone = [
+            (r.faults, s.settings) for s in kind.alone if (r := searches.outcomes(s).get(name)) is not None
+        ]
+        for faults in sorted({reached.faults for reached, _ in found}):
+            here = [(r, s) for r, s in found if r.faults == faults]
+            found = [(r, s) for r, s in found if s.settings not in {s.settings for _, s in here}]
+            holds = {s.settings for _, s in here}
+            reached, start = min(here, key=lambda pair: len(pair[0].path), default=(None, None))
+            if reached is None or start is None:
+                continue
+            without = min((number for number, settings in alone if settings in holds), default=None)
+            yield Finding(short, kind, start, reached, without, _condition(holds, kind.settings))
+
+
+def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) -> str:
+    """The settings that a finding needs, in words; "" if it happens with all that are possible."""
+    if holds == possible:
+        return ""
+    uncleans, min_isrs = {unclean for _, unclean in holds}, sorted({size for size, _ in holds})
+    parts = []
+    if len(min_isrs) < len({size for size, _ in possible}):
+        parts.append(f"min.insync.replicas is {' or '.join(map(str, min_isrs))}")
+    if len(uncleans) < len({unclean for _, unclean in possible}):
+        parts.append(f"unclean.leader.election.enable is {str(uncleans.pop()).lower()}")
+    return " and ".join(parts) or "settings that the log does not have are so"
+
+
+# --- assumptions --------------------------------------------------------------------------------------------
+
+
+def _narrowed(finding: Finding, searches: Searches) -> Finding:
+    """The finding with the brokers that would prevent a loss if they had every committed record."""
+    if finding.outcome != "lost":
+        return finding
+    model, start = searches.model(finding.start.shape), finding.start
+    plain = model.decode(start.scalars)
+    others = [b for b in plain["partition"]["replicas"] if b not in plain["complete"]]
+    more = {b: _with_complete(start, model.protocol.state, plain, b) for b in others}
+    searches.search(more.values())
+    prevents = [
+        slot
+        for slot, other in more.items()
+        if (r := searches.outcomes(other).get(NAMES["lost"])) is None or r.faults > finding.reached.faults
+    ]
+    brokers = finding.kind.partitions[0][1]
+    return replace(finding, unless=tuple(brokers[slot] for slot in prevents))
+
+
+def _with_complete(start: Start, state: Any, plain: dict[str, Any], slot: int) -> Start:
+    complete = sorted({*plain["complete"], slot})
+    return replace(start, scalars=state.encode({**plain, "complete": complete}))
+
+
+# --- what to do instead ---------------------------------------------------------------------------------------
+
+
+def _instead(found: Answer) -> Instead | None:
+    """The least change of the plan that makes it safer for the partitions at risk; None if none helps."""
+    at_risk = {name for f in found.findings if f.outcome in BAD and f.added for name in _names(f.kind)}
+    if not at_risk:
+        return None
+    best: Instead | None = None
+    for text, plan in _variants(found, at_risk):
+        left = _at_risk(plan, found, at_risk)
+        if best is None or left < best.left:
+            best = Instead(text, plan, left, len(at_risk))
+        if not left:
+            break
+    return best if best is not None and best.left < len(at_risk) else None
+
+
+def _names(kind: Kind) -> list[str]:
+    return [partition.name for partition, _ in kind.partitions]
+
+
+def _at_risk(plan: Plan, found: Answer, among: set[str]) -> int:
+    """The number of these partitions that a plan puts at risk, or for which it never ends."""
+    kinds = [k for k in found.cluster.kinds(plan, found.faults) if among.intersection(_names(k))]
+    found.searches.search(start for kind in kinds for start in (*kind.starts, *kind.alone))
+    risky = [
+        kind
+        for kind in kinds
+        if not _can_be_done(kind, found.searches)
+        or any(f.outcome in BAD and f.added for f in _findings(kind, found.searches))
+    ]
+    return len(among.intersection(name for kind in risky for name in _names(kind)))
+
+
+def _variants(found: Answer, at_risk: set[str]) -> Iterator[tuple[str, Plan]]:
+    """Changes of the plan, the least first, each in words."""
+    plan, image = found.plan, found.cluster.image
+    partitions = [p for kind in found.kinds for p, _ in kind.partitions if p.name in at_risk]
+    outside = sorted(
+        {b for p in partitions for b in p.replicas if b not in p.observed.isr and not image.flags(b).fenced}
+    )
+    if outside:
+        where = partitions[0].name + (f" and {len(partitions) - 1} more" if len(partitions) > 1 else "")
+        yield (
+            f"first wait until {_list(outside)} is in the ISR of {where}",
+            waiting(plan, outside, first=True),
+        )
+    if any(p.belief.observed.adding or p.belief.observed.removing for p in partitions):
+        going = frozenset(
+            p.name for p in partitions if p.belief.observed.adding or p.belief.observed.removing
+        )
+        cancel = Step("CANCEL_REASSIGNMENT", "cancel", partitions=going)
+        yield "first cancel the reassignments", replace(plan, steps=(cancel, *plan.steps))
+    returns = [s.broker for s in plan.steps if s.kind == "AWAIT_RETURN" and s.broker is not None]
+    if returns:
+        pause = waiting(plan, returns, first=False)
+        yield "after each restart, wait until the broker is in the ISR of its partitions", pause
+        if outside:
+            yield (
+                "before the first and after each restart, wait until the brokers are in the ISR",
+                waiting(pause, outside, first=True),
+            )
+        for order in itertools.islice(itertools.permutations(returns), 1, _MOST_ORDERS):
+            yield f"in the order {','.join(map(str, order))}", _in_order(plan, order)
+    if (per_topic := _per_topic(plan, found)) != plan:
+        yield "set min.insync.replicas for the topics that have no value of their own", per_topic
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return (
+        f"broker {brokers[0]}" if len(brokers) == 1 else f"each of the brokers {','.join(map(str, brokers))}"
+    )
+
+
+def _in_order(plan: Plan, order: Sequence[int]) -> Plan:
+    """The plan with its restarts in this order; its other steps stay first."""
+    of = {b: [s for s in plan.steps if s.broker == b and s.kind in ("STOP", "AWAIT_RETURN")] for b in order}
+    others = [s for s in plan.steps if not any(s in steps for steps in of.values())]
+    return replace(plan, steps=(*others, *(s for b in order for s in of[b])))
+
+
+def _per_topic(plan: Plan, found: Answer) -> Plan:
+    """The plan with a setting of the topics in place of the cluster's, for topics without their own value."""
+    configs = found.cluster.image.configs
+    topics = [t for t in found.cluster.image.names if MIN_ISR not in configs.get((TOPIC, t), {})]
+    steps: list[Step] = []
+    for step in plan.steps:
+        if step.kind == "SET_MIN_ISR" and step.topic is None:
+            steps += [replace(step, topic=topic, text=f"{step.text} {topic}") for topic in topics]
+        else:
+            steps.append(step)
+    return replace(plan, steps=tuple(steps))

@@ -1,0 +1,190 @@
+"""The partitions of a cluster by kind: partitions of a kind differ in nothing that a plan or a fault can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.plan.steps import OwnPlan, Plan, own_plan
+from highwater.model.language.initial import Scalars
+from highwater.model.replication.controller.planned import Planned
+from highwater.model.replication.controller.state import ControllerBase
+from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS, MAX_ENTRIES
+from highwater.traces.metadata.image import Image, Partition
+
+MOST_FAULTS = Planned.parameters["faults"].high
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model: all partitions of one shape are explored by one model.
+
+    ``elr`` is the level of the ELR feature if the plan changes it; None if it does not.
+    """
+
+    slots: int
+    steps: int
+    faults: int
+    rules: frozenset[str]
+    elr: bool | None = None
+
+    def protocol(self, partitions: int = 1) -> Planned:
+        """The protocol of this shape."""
+        return Planned(
+            {
+                "brokers": self.slots,
+                "min_isr": 1,
+                "max_min_isr": MAX_BROKERS,
+                "unclean_election": 2,
+                "leads_elsewhere": 1,
+                "first_partition_replicas": MAX_BROKERS,
+                "removals": 1,
+                "reassignments": 1,
+                "directories": 1,
+                "failovers": 1,
+                "elr_changes": 0 if self.elr is None else 1,
+                "max_elr_entries": MAX_ENTRIES,
+                "max_broker_epoch": 0,
+                "max_leader_epoch": 1 + MAX_ENTRIES,
+                "max_partition_epoch": 1 + MAX_ENTRIES,
+                "steps": self.steps,
+                "faults": self.faults,
+                "partitions": partitions,
+            },
+            self.rules,
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """A state in which a partition can be when a plan begins, as plain values without the partition's number.
+
+    ``settings`` are min.insync.replicas and unclean election in this state.
+    """
+
+    shape: Shape
+    scalars: Scalars
+    settings: tuple[int, bool]
+
+
+@dataclass
+class Kind:
+    """Partitions with equal states and equal parts of the plan; brokers are slots.
+
+    - ``partitions``: the partitions, each with the brokers of its slots
+    - ``starts``: the possible states under the plan
+    - ``alone``: the same states without the plan
+    """
+
+    own: OwnPlan
+    belief: BeliefState
+    starts: tuple[Start, ...] = ()
+    alone: tuple[Start, ...] = ()
+    partitions: list[tuple[Partition, tuple[int, ...]]] = field(default_factory=list)
+
+    @cached_property
+    def settings(self) -> set[tuple[int, bool]]:
+        """The settings that are possible."""
+        return {start.settings for start in self.starts}
+
+
+@dataclass
+class Cluster:
+    """A cluster at the end of its metadata log.
+
+    - ``rules``: those that its controllers follow from now on
+    - ``assumed``: values of settings that the log does not have: ``min_isr``, ``unclean``
+    - ``doubts``: what is not known about the cluster, in sentences
+    """
+
+    image: Image
+    beliefs: BeliefStates
+    rules: frozenset[str]
+    profile: str
+    assumed: Mapping[str, int] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+    def kinds(self, plan: Plan, faults: int) -> list[Kind]:
+        """The kinds of all partitions. Raises InputError if a partition is too large for the model."""
+        found: dict[Any, Kind] = {}
+        for partition in self.image.of_topics():
+            own = own_plan(plan, partition, self.image)
+            more = own.slots[partition.belief.slots :]
+            flags = tuple(self.image.flags(b) for b in more)
+            kind = found.get(key := (partition.belief, own.steps, own.target, flags))
+            if kind is None:
+                if len(own.slots) > MAX_BROKERS:
+                    raise InputError(
+                        f"{partition.name}: more than {MAX_BROKERS} brokers are concerned with it"
+                    )
+                belief = self.beliefs.widened(partition.belief, flags) if more else partition.belief
+                kind = found[key] = Kind(own, belief)
+            kind.partitions.append((partition, own.slots))
+        kinds = list(found.values())
+        elr = next((not s.value for s in plan.steps if s.kind == "CHANGE_ELR_LEVEL"), None)
+        for slots in {kind.belief.slots for kind in kinds}:
+            same = [kind for kind in kinds if kind.belief.slots == slots]
+            steps = max(1, *(len(kind.own.steps) for kind in same))
+            shape = Shape(slots, steps, faults, self.rules, elr)
+            for kind in same:
+                kind.starts = self._starts(shape, kind.belief, kind.own)
+                kind.alone = self._starts(shape, kind.belief, OwnPlan((), (), kind.own.slots))
+        return kinds
+
+    def _starts(self, shape: Shape, belief: BeliefState, own: OwnPlan) -> tuple[Start, ...]:
+        decode = self.beliefs.actions(belief.slots).decode
+        found = [_start(shape, decode(state), own) for state in belief.states]
+        return tuple(start for start in dict.fromkeys(found) if self._is_assumed(start))
+
+    def _is_assumed(self, start: Start) -> bool:
+        min_isr, unclean = start.settings
+        assumed = self.assumed
+        return min_isr == assumed.get("min_isr", min_isr) and unclean == assumed.get("unclean", unclean)
+
+
+def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> Start:
+    protocol, registrations = _protocol(shape), plain["registrations"]
+    none = {"kind": "STOP", "broker": 0, "value": 0}
+    steps = [{"kind": s.kind, "broker": s.broker, "value": s.value} for s in own.steps]
+    state = {
+        **plain,
+        "process": [_process(r) for r in registrations],
+        "returning": [slot for slot, r in enumerate(registrations) if r["registered"]],
+        "plan": steps + [none] * (shape.steps - len(steps)),
+        "length": len(steps),
+        "taken": 0,
+        "target": list(own.target),
+        "faults_left": shape.faults,
+        "diminished": True,
+        "elr_on": bool(shape.elr),
+        "lost": False,
+        "unclean": False,
+        "number": 0,
+    }
+    scalars = protocol.state.encode(complete_state(protocol, state))
+    return Start(shape, scalars, (plain["min_insync_replicas"], plain["unclean_election"]))
+
+
+def complete_state(protocol: ControllerBase, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with exactly the fields of a protocol's state; missing ones as ``ControllerStepper.encode`` has them."""
+    partition = {"offline": [], **plain["partition"]}
+    partition = {name: partition[name] for name in protocol.t.partition.fields if name in partition}
+    entries = [int(slot in partition["elr"]) for slot in range(protocol.p.brokers)]
+    found = {"elr_entries": entries, **plain, "partition": partition}
+    return {name: found[name] for name in protocol.state.fields if name in found}
+
+
+def _process(registration: Mapping[str, Any]) -> str:
+    """A broker's process, as far as its registration shows it."""
+    if registration["fenced"] or not registration["registered"]:
+        return "DOWN"
+    return "STOPPING" if registration["in_controlled_shutdown"] else "UP"
+
+
+@lru_cache(maxsize=64)
+def _protocol(shape: Shape) -> Planned:
+    return shape.protocol()

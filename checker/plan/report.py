@@ -1,0 +1,259 @@
+"""The answer to a question about a plan as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from highwater.checker.base.text import aligned, columns
+from highwater.checker.plan.answer import BAD, GOALS, NAMES, Answer, Finding
+from highwater.traces.reading import printable
+from highwater.traces.reports.text import count, fold
+
+_TITLES = {
+    "lost": "lose committed records",
+    "stuck": "stay offline",
+    "fails": "make the controller fail",
+    "offline": "be offline until brokers return",
+    "unclean": "elect a leader uncleanly",
+    "min-isr": "refuse writes with acks=all",
+}
+_SHOWN = ("isr", "elr", "leader", "replicas", "adding", "removing", "last_known_leader", "offline")
+"""The fields of a partition that a run shows."""
+_BROKERS = ("broker", "winner")
+"""The parameters of actions that are brokers."""
+MOST_RUNS = 3
+"""The most runs of the text for each outcome."""
+MOST_NAMED = 1000
+"""The most partitions that the JSON names for each finding."""
+
+
+@dataclass(frozen=True)
+class ToldStep:
+    """A step of a run, with brokers' ids: its action, its sentence, and the changes as pairs of texts by field."""
+
+    action: str
+    sentence: str
+    changes: Mapping[str, tuple[str, str]]
+
+
+def told_run(found: Answer, finding: Finding) -> list[ToldStep]:
+    """The run of a finding on one of its partitions."""
+    brokers = finding.kind.partitions[0][1]
+    steps, before = [], found.searches.model(finding.start.shape).decode(finding.start.scalars)
+    for instance, after in found.searches.run(finding.start, finding.reached.path):
+        named = {n: brokers[v] if n in _BROKERS else v for n, v in instance.parameters.items()}
+        said = {
+            name: str(value).lower() if isinstance(value, bool) else value for name, value in named.items()
+        }
+        changes = _changes(_described(before, brokers), _described(after, brokers))
+        steps.append(ToldStep(instance.action.name, instance.action.says.format(**said), changes))
+        before = after
+    return steps
+
+
+def _now(found: Answer, finding: Finding) -> dict[str, str]:
+    """The state of a finding's partition when the plan begins."""
+    state = found.searches.model(finding.start.shape).decode(finding.start.scalars)
+    return _described(state, finding.kind.partitions[0][1])
+
+
+def _described(state: Mapping[str, Any], brokers: tuple[int, ...]) -> dict[str, str]:
+    """A partition's fields and min ISR as text."""
+    partition = state["partition"]
+    found = {name: _named(partition[name], brokers) for name in _SHOWN if name in partition}
+    return found | {"min.insync.replicas": str(state["min_insync_replicas"])}
+
+
+def _named(slots: int | list[int] | None, brokers: tuple[int, ...]) -> str:
+    members = [slots] if isinstance(slots, int) else slots or []
+    return ",".join(str(brokers[slot]) if slot >= 0 else "unknown" for slot in members) or "none"
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+
+def headline(found: Answer) -> str:
+    """The answer in one line."""
+    whole = count(found.partitions, "partition")
+    for outcome in BAD:
+        for faults in range(found.faults + 1):
+            if number := found.count(outcome, faults):
+                also = number - found.count(outcome, faults, added=True)
+                too = f"; {also:,} of them also without the plan" if also else ""
+                needs = {
+                    f.condition for f in found.findings if f.outcome == outcome and f.reached.faults <= faults
+                }
+                condition = f", if {needs.pop()}" if len(needs) == 1 and needs != {""} else ""
+                return f"{number:,} of {whole} can {_TITLES[outcome]} {_with(faults)}{condition}{too}"
+    if why := found.why_incomplete:
+        return f"NOT KNOWN: {printable(why, 300)}; nothing that was searched is lost or stays offline"
+    return f"SAFE {_with(found.faults)}: no partition of {found.partitions:,} loses records or stays offline"
+
+
+def _with(faults: int) -> str:
+    return f"with {count(faults, 'fault')}" if faults else "without a fault"
+
+
+def lines(found: Answer, width: int | None, *, verbose: bool = False) -> Iterator[str]:
+    """The lines of the text report."""
+    yield headline(found)
+    steps = "; ".join(step.text for step in found.plan.steps)
+    cluster = found.cluster
+    yield from fold(
+        f"{printable(steps, 300)}; up to {count(found.faults, 'fault')}; rules {cluster.profile}",
+        "  ",
+        width,
+        "    ",
+    )
+    table = list(_table(found))
+    if len(table) > 1:
+        yield "  partitions that can"
+        yield from (
+            f"    {'  '.join((*cells, last))}" for *cells, last in aligned(table, range(1, found.faults + 3))
+        )
+    for outcome in NAMES:
+        own = [f for f in found.findings if f.outcome == outcome]
+        if not verbose and outcome not in BAD:
+            continue
+        for finding in own if verbose else own[:MOST_RUNS]:
+            yield ""
+            yield from _finding(found, finding, width)
+        if not verbose and len(own) > MOST_RUNS:
+            yield ""
+            left = count(len(own) - MOST_RUNS, "more kind")
+            yield f"{left} of partitions can {_TITLES[outcome]}; --verbose lists them"
+    if found.never_ends:
+        names = [p.name for kind in found.never_ends for p, _ in kind.partitions]
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        yield ""
+        yield from fold(f"The plan never ends: a wait has no end for {names[0]}{more}", "", width, "  ")
+    if found.instead is not None:
+        change = found.instead
+        result = (
+            "safe" if not change.left else f"{change.of - change.left:,} of {change.of:,} partitions are safe"
+        )
+        yield ""
+        yield from fold(f"Instead: {change.text}: {result} {_with(found.faults)}", "", width, "  ")
+    yield ""
+    for note in notes(found):
+        yield from fold(note, "  ", width, "    ")
+
+
+def _table(found: Answer) -> Iterator[list[str]]:
+    yield ["", *(count(n, "fault") if n else "no fault" for n in range(found.faults + 1)), "without the plan"]
+    for outcome, title in _TITLES.items():
+        counts = [found.count(outcome, faults) for faults in range(found.faults + 1)]
+        if any(counts):
+            alone = found.count(outcome, found.faults, alone=True)
+            yield [title, *(f"{n:,}" for n in counts), f"{alone:,}"]
+
+
+def _finding(found: Answer, finding: Finding, width: int | None) -> Iterator[str]:
+    partition, others = finding.kind.partitions[0][0], len(finding.kind.partitions) - 1
+    more = f" and {others:,} of its kind" if others else ""
+    condition = f", if {finding.condition}" if finding.condition else ""
+    also = "" if finding.added else " (also without the plan)"
+    title = f"{partition.name}{more} can {_TITLES[finding.outcome]} {_with(finding.reached.faults)}{condition}{also}"
+    yield from fold(title, "", width, "  ")
+    now = _now(found, finding)
+    shown = [f"{name} {value}" for name, value in now.items() if value != "none" or name in ("isr", "leader")]
+    yield from fold(f"now: {', '.join(shown)}", "  ", width, "    ")
+    rows = []
+    for number, step in enumerate(told_run(found, finding), 1):
+        changes = "; ".join(f"{name} {a} → {b}" for name, (a, b) in step.changes.items())
+        rows.append([f"{number:3}", step.sentence, changes])
+    yield from columns(rows, "  ", width)
+    if finding.unless:
+        who = " or ".join(map(str, finding.unless))
+        yield from fold(f"If broker {who} has every committed record, none is lost so.", "  ", width, "    ")
+
+
+def notes(found: Answer) -> Iterator[str]:
+    """The assumptions of the answer, and the reasons why it is incomplete."""
+    if why := found.why_incomplete:
+        yield f"More can happen: {printable(why, 1000)}."
+    yield (
+        "A metadata log does not show which replica outside the ISR has caught up: none counts as caught up. A broker "
+        "that is killed keeps its log; a lost log is a fault."
+    )
+    unknown = [name for name, kinds in _unknown_settings(found).items() if kinds]
+    if unknown:
+        yield f"Not in the log, so that every value counts: {', '.join(unknown)}; --assume NAME=VALUE sets one."
+
+
+def _unknown_settings(found: Answer) -> dict[str, bool]:
+    settings = [kind.settings for kind in found.kinds]
+    return {
+        "min.insync.replicas": any(len({size for size, _ in one}) > 1 for one in settings),
+        "unclean.leader.election.enable": any(len({unclean for _, unclean in one}) > 1 for one in settings),
+    }
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------
+
+
+def to_json(found: Answer, source: str, seconds: float) -> dict[str, Any]:
+    """The answer as plain data for ``--json``."""
+    per_fault = range(found.faults + 1)
+    return {
+        "input": source,
+        "profile": found.cluster.profile,
+        "plan": [step.text for step in found.plan.steps],
+        "faults": found.faults,
+        "partitions": found.partitions,
+        "kinds": len(found.kinds),
+        "outcomes": {
+            outcome: {
+                "by_faults": [found.count(outcome, n) for n in per_fault],
+                "without_plan": [found.count(outcome, n, alone=True) for n in per_fault],
+            }
+            for outcome in NAMES
+        },
+        "findings": [_finding_json(found, finding) for finding in found.findings],
+        "never_ends": [p.name for kind in found.never_ends for p, _ in kind.partitions][:MOST_NAMED],
+        "instead": None
+        if found.instead is None
+        else {
+            "text": found.instead.text,
+            "plan": [step.text for step in found.instead.plan.steps],
+            "left": found.instead.left,
+            "of": found.instead.of,
+        },
+        "assumptions": list(notes(found)),
+        "incomplete": found.why_incomplete,
+        "distinct_states": found.searches.states,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _finding_json(found: Answer, finding: Finding) -> dict[str, Any]:
+    partition = finding.kind.partitions[0][0]
+    goal = GOALS[NAMES[finding.outcome]]
+    return {
+        "outcome": finding.outcome,
+        "rule": goal.source,
+        "faults": finding.reached.faults,
+        "without_plan": finding.alone,
+        "added": finding.added,
+        "condition": finding.condition,
+        "unless_complete": list(finding.unless),
+        "partition": partition.name,
+        "count": len(finding.kind.partitions),
+        "partitions": [p.name for p, _ in islice(finding.kind.partitions, MOST_NAMED)],
+        "now": _now(found, finding),
+        "run": [
+            {
+                "action": step.action,
+                "sentence": step.sentence,
+                "changes": {n: list(p) for n, p in step.changes.items()},
+            }
+            for step in told_run(found, finding)
+        ],
+    }
