@@ -20,7 +20,7 @@ from highwater.checker.commands.options import (
     rule_option,
     workers_option,
 )
-from highwater.checker.plan.answer import NAMES, Answer, answer
+from highwater.checker.plan.answer import NAMES, PlanAnswer, answer
 from highwater.checker.plan.cluster import read_cluster
 from highwater.checker.plan.kinds import MOST_FAULTS
 from highwater.checker.plan.report import headline, lines, to_json
@@ -161,7 +161,7 @@ def plan(
     return _status(found, fail_on, added)
 
 
-def _status(found: Answer, fail_on: str, added: bool) -> Status:
+def _status(found: PlanAnswer, fail_on: str, added: bool) -> Status:
     order = list(NAMES)
     least = order.index("fails" if fail_on == "stuck" else fail_on)
     if any(order.index(f.outcome) <= least and (f.added or not added) for f in found.findings):

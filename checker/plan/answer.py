@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from highwater.checker.plan.kinds import Cluster, Kind, Start
+from highwater.checker.plan.kinds import ObservedCluster, PartitionKind, PlanStart
 from highwater.checker.plan.search import Reached, Searches
-from highwater.checker.plan.steps import Plan, Step, waiting
+from highwater.checker.plan.steps import OperatorStep, Plan, waiting
 from highwater.invariants.replication.outcomes import OUTCOMES, the_plan_is_done
 from highwater.model.language.protocol import Goal
 from highwater.traces.metadata.image import TOPIC
@@ -32,7 +32,7 @@ _MOST_ORDERS = 24
 
 
 @dataclass(frozen=True)
-class Finding:
+class Risk:
     """An outcome that partitions of a kind can come to.
 
     - ``reached``: the fewest faults and the shortest run, from ``start``
@@ -42,8 +42,8 @@ class Finding:
     """
 
     outcome: str
-    kind: Kind
-    start: Start
+    kind: PartitionKind
+    start: PlanStart
     reached: Reached
     alone: int | None
     condition: str
@@ -74,19 +74,19 @@ class Instead:
 
 
 @dataclass
-class Answer:
+class PlanAnswer:
     """The answer: all findings, the worst first, and what to do instead, if anything helps.
 
     ``never_ends`` are kinds with which the plan is never done, even without a fault.
     """
 
     plan: Plan
-    cluster: Cluster
+    cluster: ObservedCluster
     faults: int
-    kinds: list[Kind]
-    findings: list[Finding]
+    kinds: list[PartitionKind]
+    findings: list[Risk]
     searches: Searches
-    never_ends: list[Kind] = field(default_factory=list)
+    never_ends: list[PartitionKind] = field(default_factory=list)
     instead: Instead | None = None
 
     def count(self, outcome: str, faults: int, *, alone: bool = False, added: bool = False) -> int:
@@ -114,7 +114,7 @@ class Answer:
         return sum(len(kind.partitions) for kind in self.kinds)
 
 
-def answer(plan: Plan, cluster: Cluster, faults: int, searches: Searches) -> Answer:
+def answer(plan: Plan, cluster: ObservedCluster, faults: int, searches: Searches) -> PlanAnswer:
     """Find the outcomes of a plan for a cluster, with up to ``faults`` faults. Raises InputError."""
     kinds = cluster.kinds(plan, faults)
     searches.search(start for kind in kinds for start in (*kind.starts, *kind.alone))
@@ -122,19 +122,19 @@ def answer(plan: Plan, cluster: Cluster, faults: int, searches: Searches) -> Ans
     order = list(NAMES)
     findings.sort(key=lambda f: (order.index(f.outcome), f.reached.faults, not f.added, f.name))
     waiting_kinds = [kind for kind in kinds if not _can_be_done(kind, searches)]
-    found = Answer(plan, cluster, faults, kinds, findings, searches, waiting_kinds)
+    found = PlanAnswer(plan, cluster, faults, kinds, findings, searches, waiting_kinds)
     if searches.stopped_by is None:
         found.findings = [_narrowed(f, searches) for f in findings]
         found.instead = _instead(found)
     return found
 
 
-def _can_be_done(kind: Kind, searches: Searches) -> bool:
+def _can_be_done(kind: PartitionKind, searches: Searches) -> bool:
     reached = [searches.outcomes(start).get(the_plan_is_done.name) for start in kind.starts]
     return any(r is not None and r.faults == 0 for r in reached)
 
 
-def _findings(kind: Kind, searches: Searches) -> Iterator[Finding]:
+def _findings(kind: PartitionKind, searches: Searches) -> Iterator[Risk]:
     """The findings about a kind. If settings are unknown, there is one for each number of faults that they need."""
     for short, name in NAMES.items():
         found = [(r, s) for s in kind.starts if (r := searches.outcomes(s).get(name)) is not None]
@@ -149,7 +149,7 @@ def _findings(kind: Kind, searches: Searches) -> Iterator[Finding]:
             if reached is None or start is None:
                 continue
             without = min((number for number, settings in alone if settings in holds), default=None)
-            yield Finding(short, kind, start, reached, without, _condition(holds, kind.settings))
+            yield Risk(short, kind, start, reached, without, _condition(holds, kind.settings))
 
 
 def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) -> str:
@@ -168,7 +168,7 @@ def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) ->
 # --- assumptions --------------------------------------------------------------------------------------------
 
 
-def _narrowed(finding: Finding, searches: Searches) -> Finding:
+def _narrowed(finding: Risk, searches: Searches) -> Risk:
     """The finding with the brokers that would prevent a loss if they had every committed record."""
     if finding.outcome != "lost":
         return finding
@@ -186,7 +186,7 @@ def _narrowed(finding: Finding, searches: Searches) -> Finding:
     return replace(finding, unless=tuple(brokers[slot] for slot in prevents))
 
 
-def _with_complete(start: Start, state: Any, plain: dict[str, Any], slot: int) -> Start:
+def _with_complete(start: PlanStart, state: Any, plain: dict[str, Any], slot: int) -> PlanStart:
     complete = sorted({*plain["complete"], slot})
     return replace(start, scalars=state.encode({**plain, "complete": complete}))
 
@@ -194,7 +194,7 @@ def _with_complete(start: Start, state: Any, plain: dict[str, Any], slot: int) -
 # --- what to do instead ---------------------------------------------------------------------------------------
 
 
-def _instead(found: Answer) -> Instead | None:
+def _instead(found: PlanAnswer) -> Instead | None:
     """The least change of the plan that makes it safer for the partitions at risk; None if none helps."""
     at_risk = {name for f in found.findings if f.outcome in BAD and f.added for name in _names(f.kind)}
     if not at_risk:
@@ -209,11 +209,11 @@ def _instead(found: Answer) -> Instead | None:
     return best if best is not None and best.left < len(at_risk) else None
 
 
-def _names(kind: Kind) -> list[str]:
+def _names(kind: PartitionKind) -> list[str]:
     return [partition.name for partition, _ in kind.partitions]
 
 
-def _at_risk(plan: Plan, found: Answer, among: set[str]) -> int:
+def _at_risk(plan: Plan, found: PlanAnswer, among: set[str]) -> int:
     """The number of these partitions that a plan puts at risk, or for which it never ends."""
     kinds = [k for k in found.cluster.kinds(plan, found.faults) if among.intersection(_names(k))]
     found.searches.search(start for kind in kinds for start in (*kind.starts, *kind.alone))
@@ -226,7 +226,7 @@ def _at_risk(plan: Plan, found: Answer, among: set[str]) -> int:
     return len(among.intersection(name for kind in risky for name in _names(kind)))
 
 
-def _variants(found: Answer, at_risk: set[str]) -> Iterator[tuple[str, Plan]]:
+def _variants(found: PlanAnswer, at_risk: set[str]) -> Iterator[tuple[str, Plan]]:
     """Changes of the plan, the least first, each in words."""
     plan, image = found.plan, found.cluster.image
     partitions = [p for kind in found.kinds for p, _ in kind.partitions if p.name in at_risk]
@@ -243,7 +243,7 @@ def _variants(found: Answer, at_risk: set[str]) -> Iterator[tuple[str, Plan]]:
         going = frozenset(
             p.name for p in partitions if p.belief.observed.adding or p.belief.observed.removing
         )
-        cancel = Step("CANCEL_REASSIGNMENT", "cancel", partitions=going)
+        cancel = OperatorStep("CANCEL_REASSIGNMENT", "cancel", partitions=going)
         yield "first cancel the reassignments", replace(plan, steps=(cancel, *plan.steps))
     returns = [s.broker for s in plan.steps if s.kind == "AWAIT_RETURN" and s.broker is not None]
     if returns:
@@ -273,11 +273,11 @@ def _in_order(plan: Plan, order: Sequence[int]) -> Plan:
     return replace(plan, steps=(*others, *(s for b in order for s in of[b])))
 
 
-def _per_topic(plan: Plan, found: Answer) -> Plan:
+def _per_topic(plan: Plan, found: PlanAnswer) -> Plan:
     """The plan with a setting of the topics in place of the cluster's, for topics without their own value."""
     configs = found.cluster.image.configs
     topics = [t for t in found.cluster.image.names if MIN_ISR not in configs.get((TOPIC, t), {})]
-    steps: list[Step] = []
+    steps: list[OperatorStep] = []
     for step in plan.steps:
         if step.kind == "SET_MIN_ISR" and step.topic is None:
             steps += [replace(step, topic=topic, text=f"{step.text} {topic}") for topic in topics]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.plan.kinds import Cluster
+from highwater.checker.plan.kinds import ObservedCluster
 from highwater.model.replication.controller.rules import PROFILES
 from highwater.traces.inputs import METADATA_DUMP, METADATA_LOG, inputs
 from highwater.traces.kafka.copies import open_copies
@@ -19,7 +19,7 @@ from highwater.traces.rules.profiles import ELR_VERSION, rule_set
 
 def read_cluster(
     paths: Sequence[Path], kafka: str | None, switched: Mapping[str, bool], assume: Sequence[str]
-) -> Cluster:
+) -> ObservedCluster:
     """The cluster at the end of its metadata log.
 
     ``kafka`` is the version whose rules it follows from now on; None: by its features. ``switched`` switches rules, and
@@ -47,7 +47,7 @@ def read_cluster(
     doubts = list(dict.fromkeys(doubt.summary for doubt in report.doubts))
     if left := sorted(image.unfollowed.values()):
         doubts.append(f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''} cannot be followed")
-    return Cluster(image, follower.beliefs, chosen.rules, profile, assumed, tuple(doubts))
+    return ObservedCluster(image, follower.beliefs, chosen.rules, profile, assumed, tuple(doubts))
 
 
 def _profile(kafka: str, elr: bool) -> str:

@@ -60,7 +60,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Start:
+class PlanStart:
     """A state in which a partition can be when a plan begins, as plain values without the partition's number.
 
     ``settings`` are min.insync.replicas and unclean election in this state.
@@ -72,7 +72,7 @@ class Start:
 
 
 @dataclass
-class Kind:
+class PartitionKind:
     """Partitions with equal states and equal parts of the plan; brokers are slots.
 
     - ``partitions``: the partitions, each with the brokers of its slots
@@ -82,8 +82,8 @@ class Kind:
 
     own: OwnPlan
     belief: BeliefState
-    starts: tuple[Start, ...] = ()
-    alone: tuple[Start, ...] = ()
+    starts: tuple[PlanStart, ...] = ()
+    alone: tuple[PlanStart, ...] = ()
     partitions: list[tuple[Partition, tuple[int, ...]]] = field(default_factory=list)
 
     @cached_property
@@ -93,7 +93,7 @@ class Kind:
 
 
 @dataclass
-class Cluster:
+class ObservedCluster:
     """A cluster at the end of its metadata log.
 
     - ``rules``: those that its controllers follow from now on
@@ -108,21 +108,25 @@ class Cluster:
     assumed: Mapping[str, int] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
 
-    def kinds(self, plan: Plan, faults: int) -> list[Kind]:
+    def kinds(self, plan: Plan, faults: int) -> list[PartitionKind]:
         """The kinds of all partitions. Raises InputError if a partition is too large for the model."""
-        found: dict[Any, Kind] = {}
+        found: dict[Any, PartitionKind] = {}
         for partition in self.image.of_topics():
             own = own_plan(plan, partition, self.image)
-            more = own.slots[partition.belief.slots :]
+            more = tuple(b for b in own.slots if b not in partition.binding.slots)
             flags = tuple(self.image.flags(b) for b in more)
-            kind = found.get(key := (partition.belief, own.steps, own.target, flags))
+            kind = found.get(key := (partition.belief, own.steps, own.target, own.order(partition), flags))
             if kind is None:
                 if len(own.slots) > MAX_BROKERS:
                     raise InputError(
                         f"{partition.name}: more than {MAX_BROKERS} brokers are concerned with it"
                     )
-                belief = self.beliefs.widened(partition.belief, flags) if more else partition.belief
-                kind = found[key] = Kind(own, belief)
+                belief, brokers = (
+                    self.beliefs.widened(partition.belief, flags),
+                    (*partition.binding.brokers, *more),
+                )
+                order = tuple(brokers.index(b) for b in own.slots)
+                kind = found[key] = PartitionKind(own, self.beliefs.renumbered(belief, order))
             kind.partitions.append((partition, own.slots))
         kinds = list(found.values())
         elr = next((not s.value for s in plan.steps if s.kind == "CHANGE_ELR_LEVEL"), None)
@@ -135,18 +139,18 @@ class Cluster:
                 kind.alone = self._starts(shape, kind.belief, OwnPlan((), (), kind.own.slots))
         return kinds
 
-    def _starts(self, shape: Shape, belief: BeliefState, own: OwnPlan) -> tuple[Start, ...]:
+    def _starts(self, shape: Shape, belief: BeliefState, own: OwnPlan) -> tuple[PlanStart, ...]:
         decode = self.beliefs.actions(belief.slots).decode
         found = [_start(shape, decode(state), own) for state in belief.states]
         return tuple(start for start in dict.fromkeys(found) if self._is_assumed(start))
 
-    def _is_assumed(self, start: Start) -> bool:
+    def _is_assumed(self, start: PlanStart) -> bool:
         min_isr, unclean = start.settings
         assumed = self.assumed
         return min_isr == assumed.get("min_isr", min_isr) and unclean == assumed.get("unclean", unclean)
 
 
-def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> Start:
+def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> PlanStart:
     protocol, registrations = _protocol(shape), plain["registrations"]
     none = {"kind": "STOP", "broker": 0, "value": 0}
     steps = [{"kind": s.kind, "broker": s.broker, "value": s.value} for s in own.steps]
@@ -166,7 +170,7 @@ def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> Start:
         "number": 0,
     }
     scalars = protocol.state.encode(complete_state(protocol, state))
-    return Start(shape, scalars, (plain["min_insync_replicas"], plain["unclean_election"]))
+    return PlanStart(shape, scalars, (plain["min_insync_replicas"], plain["unclean_election"]))
 
 
 def complete_state(protocol: ControllerBase, plain: Mapping[str, Any]) -> dict[str, Any]:

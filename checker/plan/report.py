@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from highwater.checker.base.text import aligned, columns
-from highwater.checker.plan.answer import BAD, GOALS, NAMES, Answer, Finding
+from highwater.checker.plan.answer import BAD, GOALS, NAMES, PlanAnswer, Risk
 from highwater.traces.reading import printable
 from highwater.traces.reports.text import count, fold
 
@@ -39,7 +39,7 @@ class ToldStep:
     changes: Mapping[str, tuple[str, str]]
 
 
-def told_run(found: Answer, finding: Finding) -> list[ToldStep]:
+def told_run(found: PlanAnswer, finding: Risk) -> list[ToldStep]:
     """The run of a finding on one of its partitions."""
     brokers = finding.kind.partitions[0][1]
     steps, before = [], found.searches.model(finding.start.shape).decode(finding.start.scalars)
@@ -54,7 +54,7 @@ def told_run(found: Answer, finding: Finding) -> list[ToldStep]:
     return steps
 
 
-def _now(found: Answer, finding: Finding) -> dict[str, str]:
+def _now(found: PlanAnswer, finding: Risk) -> dict[str, str]:
     """The state of a finding's partition when the plan begins."""
     state = found.searches.model(finding.start.shape).decode(finding.start.scalars)
     return _described(state, finding.kind.partitions[0][1])
@@ -79,7 +79,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, t
 # --- text -----------------------------------------------------------------------------------------------------
 
 
-def headline(found: Answer) -> str:
+def headline(found: PlanAnswer) -> str:
     """The answer in one line."""
     whole = count(found.partitions, "partition")
     for outcome in BAD:
@@ -101,7 +101,7 @@ def _with(faults: int) -> str:
     return f"with {count(faults, 'fault')}" if faults else "without a fault"
 
 
-def lines(found: Answer, width: int | None, *, verbose: bool = False) -> Iterator[str]:
+def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Iterator[str]:
     """The lines of the text report."""
     yield headline(found)
     steps = "; ".join(step.text for step in found.plan.steps)
@@ -146,7 +146,7 @@ def lines(found: Answer, width: int | None, *, verbose: bool = False) -> Iterato
         yield from fold(note, "  ", width, "    ")
 
 
-def _table(found: Answer) -> Iterator[list[str]]:
+def _table(found: PlanAnswer) -> Iterator[list[str]]:
     yield ["", *(count(n, "fault") if n else "no fault" for n in range(found.faults + 1)), "without the plan"]
     for outcome, title in _TITLES.items():
         counts = [found.count(outcome, faults) for faults in range(found.faults + 1)]
@@ -155,7 +155,7 @@ def _table(found: Answer) -> Iterator[list[str]]:
             yield [title, *(f"{n:,}" for n in counts), f"{alone:,}"]
 
 
-def _finding(found: Answer, finding: Finding, width: int | None) -> Iterator[str]:
+def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[str]:
     partition, others = finding.kind.partitions[0][0], len(finding.kind.partitions) - 1
     more = f" and {others:,} of its kind" if others else ""
     condition = f", if {finding.condition}" if finding.condition else ""
@@ -175,7 +175,7 @@ def _finding(found: Answer, finding: Finding, width: int | None) -> Iterator[str
         yield from fold(f"If broker {who} has every committed record, none is lost so.", "  ", width, "    ")
 
 
-def notes(found: Answer) -> Iterator[str]:
+def notes(found: PlanAnswer) -> Iterator[str]:
     """The assumptions of the answer, and the reasons why it is incomplete."""
     if why := found.why_incomplete:
         yield f"More can happen: {printable(why, 1000)}."
@@ -188,7 +188,7 @@ def notes(found: Answer) -> Iterator[str]:
         yield f"Not in the log, so that every value counts: {', '.join(unknown)}; --assume NAME=VALUE sets one."
 
 
-def _unknown_settings(found: Answer) -> dict[str, bool]:
+def _unknown_settings(found: PlanAnswer) -> dict[str, bool]:
     settings = [kind.settings for kind in found.kinds]
     return {
         "min.insync.replicas": any(len({size for size, _ in one}) > 1 for one in settings),
@@ -199,7 +199,7 @@ def _unknown_settings(found: Answer) -> dict[str, bool]:
 # --- JSON -------------------------------------------------------------------------------------------------------
 
 
-def to_json(found: Answer, source: str, seconds: float) -> dict[str, Any]:
+def to_json(found: PlanAnswer, source: str, seconds: float) -> dict[str, Any]:
     """The answer as plain data for ``--json``."""
     per_fault = range(found.faults + 1)
     return {
@@ -233,7 +233,7 @@ def to_json(found: Answer, source: str, seconds: float) -> dict[str, Any]:
     }
 
 
-def _finding_json(found: Answer, finding: Finding) -> dict[str, Any]:
+def _finding_json(found: PlanAnswer, finding: Risk) -> dict[str, Any]:
     partition = finding.kind.partitions[0][0]
     goal = GOALS[NAMES[finding.outcome]]
     return {

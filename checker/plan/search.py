@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from highwater.checker.engines.native.instructions import Evaluation
-from highwater.checker.engines.native.state_graph import Visited, visited
+from highwater.checker.engines.native.state_graph import VisitedStates, visited
 from highwater.checker.engines.state_graph import Layout, Words
-from highwater.checker.plan.kinds import Shape, Start
+from highwater.checker.plan.kinds import PlanStart, Shape
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions
 from highwater.invariants.replication.outcomes import OUTCOMES, the_plan_is_done
 from highwater.model.language import Model
@@ -51,11 +51,11 @@ class Searches:
     _found: dict[tuple[Shape, Scalars], Outcomes] = field(default_factory=dict)
     _models: dict[Shape, Model] = field(default_factory=dict)
 
-    def outcomes(self, start: Start) -> Outcomes:
+    def outcomes(self, start: PlanStart) -> Outcomes:
         """The outcomes of a start that was searched."""
         return self._found.get((start.shape, start.scalars), {})
 
-    def search(self, starts: Iterable[Start]) -> None:
+    def search(self, starts: Iterable[PlanStart]) -> None:
         """Search all starts that have not been searched, those of a shape together."""
         by_shape: dict[Shape, list[Scalars]] = {}
         for start in dict.fromkeys((s.shape, s.scalars) for s in starts):
@@ -66,7 +66,7 @@ class Searches:
                 if self.stopped_by is None:
                     self._search(shape, scalars[first : first + _AT_ONCE])
 
-    def run(self, start: Start, path: Sequence[int]) -> list[tuple[Instance, dict[str, Any]]]:
+    def run(self, start: PlanStart, path: Sequence[int]) -> list[tuple[Instance, dict[str, Any]]]:
         """The steps of a run as the interpreter takes them, each with the state after it."""
         model, state, found = self.model(start.shape), start.scalars, []
         interpreter = interpreter_of(model)
@@ -94,7 +94,7 @@ class Searches:
             self._found[shape, start] = outcomes
 
 
-def _outcomes(model: Model, shape: Shape, found: Visited, count: int) -> list[dict[str, Reached]]:
+def _outcomes(model: Model, shape: Shape, found: VisitedStates, count: int) -> list[dict[str, Reached]]:
     """For each start, the outcomes that it reaches."""
     layout, protocol = Layout(model.leaves), model.protocol
     paths = [leaf.path for leaf in model.leaves]

@@ -19,7 +19,7 @@ STAYS_AWAY, RETURNS = 0, 1
 
 
 @dataclass(frozen=True)
-class Step:
+class OperatorStep:
     """A step of a plan. ``kind`` is one of ``StepKind``.
 
     - ``text``: the step in words
@@ -45,7 +45,7 @@ class Plan:
     """An operator's plan. ``text`` is its command line."""
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[OperatorStep, ...]
 
     def rolls(self) -> list[int]:
         """The brokers that the plan stops or kills, in order."""
@@ -78,36 +78,38 @@ def _brokers(option: str, value: str, image: Image) -> list[int]:
     return found
 
 
-def _each(kind: str, says: str, option: str, step_value: int = 0) -> Callable[[str, Image], Iterator[Step]]:
-    def read(value: str, image: Image) -> Iterator[Step]:
+def _each(
+    kind: str, says: str, option: str, step_value: int = 0
+) -> Callable[[str, Image], Iterator[OperatorStep]]:
+    def read(value: str, image: Image) -> Iterator[OperatorStep]:
         for broker in _brokers(option, value, image):
-            yield Step(kind, says.format(broker), broker, step_value)
+            yield OperatorStep(kind, says.format(broker), broker, step_value)
 
     return read
 
 
-def _roll(value: str, image: Image) -> Iterator[Step]:
+def _roll(value: str, image: Image) -> Iterator[OperatorStep]:
     for broker in _brokers("roll", value, image):
-        yield Step("STOP", f"restart broker {broker}", broker, RETURNS)
-        yield Step("AWAIT_RETURN", f"wait until broker {broker} is back", broker)
+        yield OperatorStep("STOP", f"restart broker {broker}", broker, RETURNS)
+        yield OperatorStep("AWAIT_RETURN", f"wait until broker {broker} is back", broker)
 
 
-def _set(value: str, image: Image) -> Iterator[Step]:
+def _set(value: str, image: Image) -> Iterator[OperatorStep]:
     setting, _, topic = value.partition(",topic=")
     name, _, given = setting.partition("=")
     if topic and topic not in image.names:
         raise InputError(f"--set: there is no topic {topic!r}")
     where = f"{setting} for topic {topic}" if topic else f"{setting} for the cluster"
     if name == MIN_ISR and re.fullmatch(r"[1-9]|1[0-2]", given):
-        yield Step("SET_MIN_ISR", where, value=int(given), topic=topic or None)
+        yield OperatorStep("SET_MIN_ISR", where, value=int(given), topic=topic or None)
     elif name == UNCLEAN and given in ("true", "false"):
-        yield Step("SET_UNCLEAN_ELECTION", where, value=int(given == "true"), topic=topic or None)
+        yield OperatorStep("SET_UNCLEAN_ELECTION", where, value=int(given == "true"), topic=topic or None)
     else:
         allowed = f"{MIN_ISR}=1 to 12, {UNCLEAN}=true or false; then ,topic=NAME for one topic"
         raise InputError(f"--set {value}: expected {allowed}")
 
 
-def _reassign(value: str, image: Image) -> Iterator[Step]:
+def _reassign(value: str, image: Image) -> Iterator[OperatorStep]:
     path = Path(value)
     try:
         if path.stat().st_size > 64 << 20:
@@ -123,7 +125,7 @@ def _reassign(value: str, image: Image) -> Iterator[Step]:
     for name in targets:
         if name not in known:
             raise InputError(f"--reassign {path}: Kafka answers UNKNOWN_TOPIC_OR_PARTITION for {name}")
-    yield Step(
+    yield OperatorStep(
         "REASSIGN", f"reassign {len(targets)} partitions", partitions=frozenset(targets), targets=targets
     )
 
@@ -134,15 +136,15 @@ def _target(replicas: Any) -> tuple[int, ...]:
     return tuple(replicas)
 
 
-def _cancel(_: str, image: Image) -> Iterator[Step]:
+def _cancel(_: str, image: Image) -> Iterator[OperatorStep]:
     going = [p for p in image.of_topics() if p.belief.observed.adding or p.belief.observed.removing]
     if not going:
         raise InputError("--cancel-reassignments: Kafka answers NO_REASSIGNMENT_IN_PROGRESS")
     names = frozenset(p.name for p in going)
-    yield Step("CANCEL_REASSIGNMENT", f"cancel {len(names)} reassignments", partitions=names)
+    yield OperatorStep("CANCEL_REASSIGNMENT", f"cancel {len(names)} reassignments", partitions=names)
 
 
-def _elect(value: str, image: Image) -> Iterator[Step]:
+def _elect(value: str, image: Image) -> Iterator[OperatorStep]:
     kind, *names = value.split(",")
     if kind not in ("preferred", "unclean"):
         raise InputError(
@@ -150,19 +152,21 @@ def _elect(value: str, image: Image) -> Iterator[Step]:
         )
     for name in set(names) - {partition.name for partition in image.of_topics()}:
         raise InputError(f"--elect {value}: Kafka answers UNKNOWN_TOPIC_OR_PARTITION for {name}")
-    yield Step(f"ELECT_{kind.upper()}", f"{kind} election", partitions=frozenset(names) if names else None)
+    yield OperatorStep(
+        f"ELECT_{kind.upper()}", f"{kind} election", partitions=frozenset(names) if names else None
+    )
 
 
-def _feature(value: str, image: Image) -> Iterator[Step]:
+def _feature(value: str, image: Image) -> Iterator[OperatorStep]:
     name, _, level = value.partition("=")
     if name != ELR_VERSION or level not in ("0", "1"):
         raise InputError(f"--feature {value}: expected {ELR_VERSION}=0 or {ELR_VERSION}=1")
     if image.features.get(ELR_VERSION, 0) == int(level):
         raise InputError(f"--feature {value}: the level is {level} already")
-    yield Step("CHANGE_ELR_LEVEL", value, value=int(level))
+    yield OperatorStep("CHANGE_ELR_LEVEL", value, value=int(level))
 
 
-def _remove_directory(value: str, image: Image) -> Iterator[Step]:
+def _remove_directory(value: str, image: Image) -> Iterator[OperatorStep]:
     broker, _, directory = value.partition(":")
     (number,) = _brokers("remove-directory", broker, image)[:1]
     known = image.brokers[number].directories
@@ -174,7 +178,7 @@ def _remove_directory(value: str, image: Image) -> Iterator[Step]:
             f"--remove-directory {value}: {there_are}; a path must have its meta.properties here"
         )
     says = f"remove directory {directory} of broker {number}"
-    yield Step("REMOVE_DIRECTORY", says, number, directory=directory)
+    yield OperatorStep("REMOVE_DIRECTORY", says, number, directory=directory)
 
 
 def _directory_id(path: Path) -> str:
@@ -187,7 +191,7 @@ def _directory_id(path: Path) -> str:
     return "" if found is None else found[1]
 
 
-READERS: dict[str, Callable[[str, Image], Iterator[Step]]] = {
+READERS: dict[str, Callable[[str, Image], Iterator[OperatorStep]]] = {
     "restart": _each("STOP", "restart broker {}", "restart", RETURNS),
     "kill": _each("KILL", "kill broker {}", "kill"),
     "drain": _each("STOP", "stop broker {}, which stays away", "drain", STAYS_AWAY),
@@ -225,6 +229,10 @@ class OwnPlan:
     target: tuple[int, ...]
     slots: tuple[int, ...]
 
+    def order(self, partition: Partition) -> tuple[int, ...]:
+        """The order of a partition's own slots among these."""
+        return tuple(self.slots.index(b) for b in partition.binding.brokers)
+
 
 def own_plan(plan: Plan, partition: Partition, image: Image) -> OwnPlan:
     """The part of a plan that concerns a partition. Only a plan's last reassignment of a partition counts."""
@@ -233,30 +241,45 @@ def own_plan(plan: Plan, partition: Partition, image: Image) -> OwnPlan:
     for step in plan.steps:
         target = (step.targets or {}).get(partition.name, target)
     slots = brokers + tuple(dict.fromkeys(b for b in target if b not in brokers))
-    own = [found for step in plan.steps if (found := _own(step, partition, image, slots)) is not None]
+    if target:  # the order of removing replicas is that of their ids
+        slots = tuple(sorted(slots))
+    own = [found for step in plan.steps for found in _own(step, partition, image, slots)]
     return OwnPlan(tuple(own), tuple(slots.index(b) for b in target), slots)
 
 
-def _own(step: Step, partition: Partition, image: Image, slots: tuple[int, ...]) -> SlotStep | None:
+def _own(
+    step: OperatorStep, partition: Partition, image: Image, slots: tuple[int, ...]
+) -> Iterator[SlotStep]:
     if step.partitions is not None and partition.name not in step.partitions:
-        return None
+        yield from _of_first(step, partition)
+        return
     if step.broker is not None and step.broker not in slots:
-        return None
+        return
     if step.directory is not None and partition.directory(step.broker or 0) != step.directory:
-        return None
+        return
     value = step.value
     if step.kind in ("SET_MIN_ISR", "SET_UNCLEAN_ELECTION"):
         assert partition.topic is not None
         name = MIN_ISR if step.kind == "SET_MIN_ISR" else UNCLEAN
         own = image.configs.get((TOPIC, partition.topic.name), {}).get(name)
         if step.topic not in (None, partition.topic.name) or (step.topic and own == _written(step)):
-            return None
+            return
         if step.topic is None and own is not None:  # the topic's own value stays in force
             value = int(own) if step.kind == "SET_MIN_ISR" else int(own.strip().lower() == "true")
-    return SlotStep(step.kind, 0 if step.broker is None else slots.index(step.broker), value)
+    yield SlotStep(step.kind, 0 if step.broker is None else slots.index(step.broker), value)
 
 
-def _written(step: Step) -> str:
+def _of_first(step: OperatorStep, partition: Partition) -> Iterator[SlotStep]:
+    """The steps by which the reassignment of its topic's first partition concerns another partition (966.2)."""
+    first = None if partition.topic is None else partition.topic.partitions.get(0)
+    target = None if first is None else (step.targets or {}).get(first.name)
+    if first is not None and target is not None and partition.number:
+        sizes = len({*first.replicas, *target}), len(target)
+        if sizes != (len(first.replicas),) * 2:
+            yield from (SlotStep("FIRST_PARTITION", value=size) for size in dict.fromkeys(sizes))
+
+
+def _written(step: OperatorStep) -> str:
     return str(step.value) if step.kind == "SET_MIN_ISR" else ("false", "true")[step.value]
 
 
@@ -265,10 +288,10 @@ def _written(step: Step) -> str:
 
 def waiting(plan: Plan, brokers: Iterable[int], *, first: bool) -> Plan:
     """The plan with waits until brokers are in the ISR: before the first step, or after each return."""
-    waits = {b: Step("AWAIT_ISR", f"wait until broker {b} is in the ISR", b) for b in brokers}
+    waits = {b: OperatorStep("AWAIT_ISR", f"wait until broker {b} is in the ISR", b) for b in brokers}
     if first:
         return replace(plan, steps=(*waits.values(), *plan.steps))
-    steps: list[Step] = []
+    steps: list[OperatorStep] = []
     for step in plan.steps:
         steps.append(step)
         if step.kind == "AWAIT_RETURN" and step.broker in waits:

@@ -61,9 +61,7 @@ class Parameter:
 
     def __post_init__(self) -> None:
         if not self.low <= self.default <= self.high:
-            raise fail(
-                f"the default {self.default} of a parameter is not in its range, {self.low} to {self.high}"
-            )
+            raise fail(f"a parameter's default {self.default} is not in its range, {self.low} to {self.high}")
 
     def mistake(self, value: object) -> str:
         """The reason why a value is invalid, as the end of a sentence; "" if the value is valid."""
@@ -487,11 +485,8 @@ class Protocol:
         if not isinstance(state, Struct):
             raise LanguageError(f"define() returned {state!r}; it returns the Struct of the state", where)
         taken = [name for name in vars(self) if name == "state" or hasattr(Protocol, name)]
-        taken += [
-            name
-            for name, value in zip(("p", "_on", "consulted"), own, strict=True)
-            if getattr(self, name) is not value
-        ]
+        names = zip(("p", "_on", "consulted"), own, strict=True)
+        taken += [name for name, value in names if getattr(self, name) is not value]
         if taken:
             raise LanguageError(
                 f"define() sets self.{taken[0]}, which every protocol has already; write another name", where

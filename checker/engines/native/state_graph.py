@@ -137,7 +137,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 
 
 @dataclass(frozen=True)
-class Visited:
+class VisitedStates:
     """All states of a search, level by level, with a shortest run to each; the arrays are those of ``Explored``."""
 
     states: Words
@@ -150,14 +150,14 @@ class Visited:
         return path(self.parents, self.parent_instances, state)
 
 
-def visited(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Visited:
+def visited(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> VisitedStates:
     """All states of a model, without the steps between them. Properties are not checked.
 
     A limit or the first Ctrl-C ends the search early. Raises the errors of ``explore``.
     """
     with _begun(model, options, progress, judging=False) as (run, levels):
         result = run.explore()
-        return Visited(*gathered(levels), result.stopped_by)
+        return VisitedStates(*gathered(levels), result.stopped_by)
 
 
 def gathered(run: GraphLevels) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:

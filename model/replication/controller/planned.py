@@ -32,6 +32,7 @@ from highwater.model.language import (
     all_of,
     as_bool,
     require,
+    size,
     when,
     where,
 )
@@ -41,18 +42,21 @@ from highwater.model.replication.controller.partition_change import is_empty_rec
 from highwater.model.replication.controller.protocol import Controller
 from highwater.model.replication.controller.types import ElectionType, Handled
 
-Process = Enum("Process", "UP STOPPING STOPPED KILLED DAMAGED DOWN")
-"""A broker's process. STOPPING: it shuts down cleanly. STOPPED: it has. KILLED: it ended uncleanly, with its log whole.
-DAMAGED: it ended uncleanly, and its log lacks records. DOWN: it is fenced, for an unknown reason."""
+Process = Enum("Process", "UP SLOW STOPPING STOPPED KILLED DAMAGED DOWN")
+"""A broker's process. SLOW: it is paused, or lags. STOPPING: it shuts down cleanly. STOPPED: it has. KILLED: it ended
+uncleanly, with its log whole. DAMAGED: it ended uncleanly, and its log lacks records. DOWN: the controller has fenced it,
+for an unknown reason."""
+
+_RUNS = (Process.UP, Process.SLOW)
 
 StepKind = Enum(
     "StepKind",
-    "STOP KILL AWAIT_RETURN AWAIT_ISR SET_MIN_ISR SET_UNCLEAN_ELECTION REASSIGN CANCEL_REASSIGNMENT ELECT_PREFERRED "
-    "ELECT_UNCLEAN CHANGE_ELR_LEVEL UNREGISTER REMOVE_DIRECTORY",
+    "STOP KILL AWAIT_RETURN AWAIT_ISR SET_MIN_ISR SET_UNCLEAN_ELECTION REASSIGN FIRST_PARTITION CANCEL_REASSIGNMENT "
+    "ELECT_PREFERRED ELECT_UNCLEAN CHANGE_ELR_LEVEL UNREGISTER REMOVE_DIRECTORY",
 )
 """The kinds of a plan's steps. AWAIT_RETURN waits until a broker is unfenced, AWAIT_ISR until it is in the ISR."""
 
-FAULTS = ("crash", "lose_log", "lose_session", "lag", "fail_directory", "register_in_part")
+FAULTS = ("crash", "lose_log", "slow_down", "fail_directory", "register_in_part")
 """The actions that take one of the faults."""
 
 
@@ -133,18 +137,21 @@ class Planned(Controller):
         require("no record is lost yet", ~s.lost)
         require("the process is in this state", self._is(s, broker, *processes))
 
+    def _require_not(self, s: State, broker: Number, *processes: Number) -> None:
+        require("no record is lost yet", ~s.lost)
+        require("the process is in another state", ~self._is(s, broker, *processes))
+
     def _take_fault(self, s: State) -> None:
         require("a fault can happen", s.faults_left > 0)
         s.next.faults_left = s.faults_left - 1
 
     @action("966.5", says="the controller fences broker {broker}", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
-        """The session of a broker ends whose process has ended, or it is allowed to shut down."""
-        ended = (Process.STOPPING, Process.STOPPED, Process.KILLED, Process.DAMAGED)
-        self._require_process(s, broker, *ended)
+        """The session of a broker ends that has stopped, may stop, or sends no heartbeats because it is slow."""
+        self._require_not(s, broker, Process.UP, Process.DOWN)
         super().fence(s, broker)
         s.next.process[broker] = where(
-            s.process[broker] == Process.STOPPING, Process.STOPPED, s.process[broker]
+            self._is(s, broker, Process.STOPPING), Process.STOPPED, s.process[broker]
         )
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -180,33 +187,41 @@ class Planned(Controller):
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
     def unfence(self, s: State, broker: Number) -> None:
         """The controller unfences a broker that runs."""
-        self._require_process(s, broker, Process.UP, Process.DOWN)
-        require("the broker runs", s.returning.has(broker) | self._is(s, broker, Process.UP))
+        self._require_process(s, broker, *_RUNS, Process.DOWN)
+        require("the broker runs", s.returning.has(broker) | self._is(s, broker, *_RUNS))
         super().unfence(s, broker)
         s.next.process[broker] = Process.UP
 
     # --- the leader and the controller's tasks ------------------------------------------------------------
 
     def _propose(self, s: State, isr: SetValue) -> None:
-        self._require_process(s, s.partition.leader.value, Process.UP, Process.STOPPING)
+        self._require_process(s, s.partition.leader.value, *_RUNS, Process.STOPPING)
         self.alter_partition(s, isr=isr, stale=self.stale_choice.none())
 
     @action("B7, 841.2", says="broker {broker} has caught up and joins the ISR", broker="broker")
     def join(self, s: State, broker: Number) -> None:
         """The leader adds a follower to the ISR that has fetched the leader's whole log."""
         require("the follower is outside the ISR", ~s.partition.isr.has(broker))
-        require("the follower runs", self._is(s, broker, Process.UP))
+        require("the follower runs", self._is(s, broker, *_RUNS))
         self._propose(s, s.partition.isr.with_(broker))
+        s.next.process[broker] = Process.UP
 
-    @action("B7", says="the leader removes broker {broker}, which has ended, from the ISR", broker="broker")
+    @action("B7", says="the leader removes broker {broker} from the ISR", broker="broker")
     def drop(self, s: State, broker: Number) -> None:
-        """The leader removes a follower from the ISR that no longer fetches, before the controller fences it."""
-        require("the follower does not run", ~self._is(s, broker, Process.UP))
-        self._drop(s, broker)
-
-    def _drop(self, s: State, broker: Number) -> None:
-        require("the follower is in the ISR", s.partition.isr.has(broker) & ~s.partition.leader.is_(broker))
+        """The leader removes a follower from the ISR that has ended, or is slow."""
+        require("the follower does not keep up", self._lagging(s).has(broker))
         self._propose(s, s.partition.isr.without(broker))
+
+    @action("B7", says="the leader removes several followers from the ISR")
+    def drop_all(self, s: State) -> None:
+        """The leader removes all followers from the ISR that have ended or are slow, by one AlterPartition."""
+        require("several do not keep up", size(self._lagging(s)) > 1)
+        self._propose(s, s.partition.isr - self._lagging(s))
+
+    def _lagging(self, s: State) -> SetValue:
+        """The ISR members, without the leader, that do not keep up with it."""
+        found = self.t.brokers.of(lambda b: s.partition.isr.has(b) & ~self._is(s, b, Process.UP))
+        return found.without(s.partition.leader.value)
 
     @action("966.15, 966.16", says="the controller elects uncleanly, because the topic allows it")
     def maybe_elect_unclean_leader(self, s: State) -> None:
@@ -248,7 +263,7 @@ class Planned(Controller):
     @action("966.12", says="FAULT: broker {broker} is killed", broker="broker")
     def crash(self, s: State, broker: Number) -> None:
         """A broker's process ends uncleanly. Its log stays whole, but the controller cannot know that."""
-        self._require_process(s, broker, Process.UP, Process.STOPPING)
+        self._require_process(s, broker, *_RUNS, Process.STOPPING)
         self._take_fault(s)
         s.next.process[broker] = Process.KILLED
 
@@ -260,21 +275,12 @@ class Planned(Controller):
         self._take_fault(s)
         s.next.process[broker] = Process.DAMAGED
 
-    @action("966.5", says="FAULT: the controller fences broker {broker}, which is slow", broker="broker")
-    def lose_session(self, s: State, broker: Number) -> None:
-        """The session of a broker that runs times out."""
+    @action("B7", says="FAULT: broker {broker} is slow", broker="broker")
+    def slow_down(self, s: State, broker: Number) -> None:
+        """A broker is paused or slow: it can leave the ISR, and its session can end."""
         self._require_process(s, broker, Process.UP)
         self._take_fault(s)
-        super().fence(s, broker)
-
-    @action(
-        "B7", says="FAULT: the leader removes broker {broker}, which is slow, from the ISR", broker="broker"
-    )
-    def lag(self, s: State, broker: Number) -> None:
-        """A follower that runs is slow, and leaves the ISR."""
-        self._require_process(s, broker, Process.UP)
-        self._take_fault(s)
-        self._drop(s, broker)
+        s.next.process[broker] = Process.SLOW
 
     @action(
         "858.1",
@@ -284,7 +290,7 @@ class Planned(Controller):
     )
     def fail_directory(self, s: State, broker: Number) -> None:
         """A log directory fails: its replicas go offline, and do not come back by themselves."""
-        self._require_process(s, broker, Process.UP)
+        self._require_process(s, broker, *_RUNS)
         self._take_fault(s)
         self.lose_directory(s, broker)
 
@@ -325,7 +331,7 @@ class Planned(Controller):
     def stop(self, s: State, broker: Number) -> None:
         """The operator stops a broker cleanly. ``value`` 0: it stays away. A broker that is down already stays so."""
         step = self._take_step(s, StepKind.STOP, broker=broker)
-        up = self._is(s, broker, Process.UP)
+        up = self._is(s, broker, *_RUNS)
         s.next.process[broker] = where(up, self._stopped(s, broker), s.process[broker])
         s.next.returning = where(step.value == 0, s.returning.without(broker), s.returning)
 
@@ -337,14 +343,14 @@ class Planned(Controller):
     def kill(self, s: State, broker: Number) -> None:
         """The operator ends a broker's process uncleanly."""
         self._take_step(s, StepKind.KILL, broker=broker)
-        up = self._is(s, broker, Process.UP, Process.STOPPING)
+        up = self._is(s, broker, *_RUNS, Process.STOPPING)
         s.next.process[broker] = where(up, Process.KILLED, s.process[broker])
 
     @action("", says="PLAN: broker {broker} is back", broker="broker")
     def await_return(self, s: State, broker: Number) -> None:
         """The operator waits until a broker is unfenced."""
         self._take_step(s, StepKind.AWAIT_RETURN, broker=broker)
-        require("the broker is back", self._is(s, broker, Process.UP) & ~s.registrations[broker].fenced)
+        require("the broker is back", self._is(s, broker, *_RUNS) & ~s.registrations[broker].fenced)
 
     @action("", says="PLAN: broker {broker} is in the ISR", broker="broker")
     def await_isr(self, s: State, broker: Number) -> None:
@@ -378,6 +384,11 @@ class Planned(Controller):
         """The operator requests a reassignment. If the controller refuses it, nothing changes."""
         self._take_step(s, StepKind.REASSIGN)
         self._handled(s, handlers.reassign(self.context(s), s.target))
+
+    @action("966.2", says="PLAN: the first partition of the topic gets another number of replicas")
+    def resize_first_partition(self, s: State) -> None:
+        """The operator reassigns the topic's first partition, which is another one."""
+        s.next.first_partition_replicas = self._take_step(s, StepKind.FIRST_PARTITION).value
 
     @action("966.9", says="PLAN: the reassignment is cancelled")
     def cancel_reassignment(self, s: State) -> None:
@@ -429,8 +440,7 @@ class Planned(Controller):
     def is_settled(self, s: State) -> Truth:
         """True if the plan is done, every broker that comes back is unfenced, and the controller has nothing to do."""
         back = all_of(
-            ~s.returning.has(b) | (self._is(s, b, Process.UP) & ~s.registrations[b].fenced)
-            for b in self.t.broker
+            ~s.returning.has(b) | (self._is(s, b, *_RUNS) & ~s.registrations[b].fenced) for b in self.t.broker
         )
         task = handlers.maybe_elect_unclean_leader(self.context(s)).record
         return self.plan_is_done(s) & back & is_empty_record(self.t, task)
