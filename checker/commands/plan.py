@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.files import JsonOutput, refuse_unwritable, written
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     json_option,
     limit_seconds_option,
-    limit_states_option,
     quiet_option,
     rule_option,
     workers_option,
@@ -23,35 +22,15 @@ from highwater.checker.commands.options import (
 from highwater.checker.plan.answer import NAMES, PlanAnswer, answer
 from highwater.checker.plan.cluster import read_cluster
 from highwater.checker.plan.kinds import MOST_FAULTS
+from highwater.checker.plan.page import write_page
 from highwater.checker.plan.report import headline, lines, to_json
 from highwater.checker.plan.search import Searches
-from highwater.checker.plan.steps import read_plan
+from highwater.checker.plan.steps import ACTIONS, read_plan
 from highwater.checker.runner import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError
 from highwater.traces.reading import TraceError, printable
-
-_ACTIONS = {
-    "restart": ("BROKER,…", "Stop brokers cleanly; they start again."),
-    "kill": ("BROKER,…", "Kill brokers; they start again."),
-    "drain": ("BROKER,…", "Stop brokers cleanly; they stay away."),
-    "roll": (
-        "BROKER,…",
-        "Restart brokers one after the other, each back before the next; all: every broker.",
-    ),
-    "set": (
-        "NAME=VALUE",
-        "Set min.insync.replicas or unclean.leader.election.enable; then ,topic=NAME for one topic.",
-    ),
-    "reassign": ("FILE", "Reassign by the JSON of kafka-reassign-partitions."),
-    "cancel-reassignments": (None, "Cancel all reassignments."),
-    "elect": ("TYPE", "Request elections, preferred or unclean; then ,TOPIC-PARTITION for some only."),
-    "feature": ("NAME=LEVEL", "Set eligible.leader.replicas.version to 0 or 1."),
-    "unregister": ("BROKER,…", "Unregister brokers."),
-    "remove-directory": ("BROKER:DIR", "Remove a log directory, by its path or its id."),
-}
-"""The actions of a plan: the form of the value (None: a flag), and the help."""
 
 
 class _Ordered(click.Command):
@@ -60,20 +39,15 @@ class _Ordered(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line. The values of an option are in order, and so are the options."""
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        seen: dict[str, int] = {}
-        actions = []
-        for option in order:
-            name = (option.name or "").replace("_", "-")
-            if name in _ACTIONS:
-                given = values[option.name or ""]
-                place = seen[name] = seen.get(name, -1) + 1
-                actions.append((name, given[place] if isinstance(given, (list, tuple)) else ""))
-        ctx.meta["actions"] = actions
+        given = {name: iter(found) for name, found in values.items() if isinstance(found, list)}
+        names = [option.name or "" for option in order]
+        actions = [(name.replace("_", "-"), next(given.get(name, iter(())), "")) for name in names]
+        ctx.meta["actions"] = [action for action in actions if action[0] in ACTIONS]
         return super().parse_args(ctx, args)
 
 
 def _with_actions(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name, (form, text) in reversed(_ACTIONS.items()):
+    for name, (form, text, _) in reversed(ACTIONS.items()):
         kind: dict[str, Any] = {"is_flag": True} if form is None else {"metavar": form, "multiple": True}
         command = click.option(f"--{name}", help=text, expose_value=False, **kind)(command)
     return command
@@ -106,8 +80,8 @@ def _with_actions(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--added", is_flag=True, help="Exit with 1 only for what cannot happen without the plan.")
 @json_option
+@click.option("--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML page.")
 @workers_option
-@limit_states_option
 @limit_seconds_option
 @click.option("--verbose", is_flag=True, help="Show a run of every kind and outcome.")
 @quiet_option("the answer in one line")
@@ -122,8 +96,8 @@ def plan(
     fail_on: str,
     added: bool,
     json_file: str | None,
+    page: Path | None,
     workers: int | None,
-    limit_states: int | None,
     limit_seconds: float | None,
     verbose: bool,
     quiet: bool,
@@ -142,8 +116,10 @@ def plan(
     """
     started = time.perf_counter()
     output = JsonOutput(json_file)
+    if page is not None:
+        refuse_unwritable("--html", page)
     live = LiveLine(quiet=quiet)
-    options = SearchOptions(workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds)
+    options = SearchOptions(workers=workers or 0, limit_seconds=limit_seconds)
     searches = Searches(options, lambda p: live.show(f"{p.distinct_states:,} states, {p.seconds:.0f} s"))
     try:
         cluster = read_cluster(paths, kafka, Overrides.parse(rules=rules).rules, assume)
@@ -157,6 +133,9 @@ def plan(
     else:
         for line in lines(found, width(), verbose=verbose):
             output.say(line)
+    if page is not None:
+        with written("--html", page) as beside:
+            write_page(found, beside)
     output.write(to_json(found, str(paths[0]), time.perf_counter() - started))
     return _status(found, fail_on, added)
 

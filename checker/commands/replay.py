@@ -69,6 +69,11 @@ from highwater.traces.runs.replay import RunHistory
 @click.option(
     "--on-incident", metavar="COMMAND", help="--follow: run this for each change, which it reads from stdin."
 )
+@click.option(
+    "--plan",
+    metavar="'ACTION BROKER'",
+    help="--follow: metrics of what can happen now, such as 'restart any' (or kill, drain).",
+)
 @quiet_option("the last line")
 def replay(
     paths: tuple[Path, ...],
@@ -84,6 +89,7 @@ def replay(
     events: str | None,
     metrics: str | None,
     on_incident: str | None,
+    plan: str | None,
     quiet: bool,
 ) -> Status:
     """Find lost records, offline partitions and forbidden changes in recordings.
@@ -104,12 +110,17 @@ def replay(
         "--events": events,
         "--metrics": metrics,
         "--on-incident": on_incident,
+        "--plan": plan,
     }
     _refuse_with_follow(follow, {"--json": json_file, "--html": page}, engine, beside)
+    if plan is not None and metrics is None:
+        raise InputError("--plan: only with --follow and --metrics")
     if follow:
         from highwater.checker.follow.loop import follow as follow_cluster
 
-        return follow_cluster(paths, profile, switched, events, incidents, metrics, on_incident, quiet=quiet)
+        return follow_cluster(
+            paths, profile, switched, events, incidents, metrics, on_incident, plan, quiet=quiet
+        )
     if page is not None:
         refuse_unwritable("--html", page)
     _refuse_by_engine(engine, spark_master, page)

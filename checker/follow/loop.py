@@ -10,6 +10,9 @@ from pathlib import Path
 
 from highwater.checker.base.problems import InputError, Status, interruption
 from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, Metrics, note, say
+from highwater.checker.plan.answer import margins
+from highwater.checker.plan.kinds import ObservedCluster
+from highwater.checker.plan.search import Searches
 from highwater.traces.follow.session import ClusterLogs, Following, IncidentChange, Notice
 from highwater.traces.kafka.metadata_log import PARTITION
 from highwater.traces.metadata.replay import rarely_collected
@@ -20,6 +23,8 @@ from highwater.traces.reports.text import moment
 MAX_GARBAGE = 100_000
 """The number of new objects after which Python collects garbage; a larger number would cost more memory."""
 POLL_SECONDS = 0.5
+_PLAN_SECONDS = 10.0
+"""The least seconds between two answers to ``--plan``."""
 _HOOK_SECONDS = 0.02
 """The seconds between two looks at a running command."""
 
@@ -68,6 +73,27 @@ class Outputs:
                 output.close()
 
 
+class StandingPlan:
+    """The answer to ``--plan``, such as "restart any": it is renewed when the log has grown, but not too often."""
+
+    def __init__(self, plan: str) -> None:
+        self._action, _, self._broker = plan.partition(" ")
+        if self._action not in ("restart", "kill", "drain") or not self._broker:
+            raise InputError(f"--plan {plan}: expected restart, kill or drain, then a broker or any")
+        self._offset, self._next, self._searches = -1, 0.0, Searches()
+
+    def update(self, following: Following, metrics: Metrics) -> None:
+        """Set the metrics, if they are due."""
+        follower, offset, now = following.follower, following.counts.next_offset, time.monotonic()
+        if follower is None or following.is_behind or offset == self._offset or now < self._next:
+            return
+        cluster = ObservedCluster(
+            follower.image, follower.beliefs, follower.rules.rules, follower.rules.profile
+        )
+        metrics.margins(self._action, margins(self._action, self._broker, cluster, self._searches))
+        self._offset, self._next = offset, now + _PLAN_SECONDS
+
+
 def follow(
     paths: Sequence[Path],
     profile: str | None,
@@ -76,6 +102,7 @@ def follow(
     incidents: Path | None = None,
     metrics: str | None = None,
     command: str | None = None,
+    plan: str | None = None,
     *,
     quiet: bool = False,
 ) -> Status:
@@ -89,6 +116,7 @@ def follow(
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
     log = paths[0] if paths[0].absolute().name == PARTITION else paths[0] / PARTITION
+    standing = None if plan is None else StandingPlan(plan)
     file = None if incidents is None else IncidentsFile(incidents, log)
     outputs = Outputs(events, file, metrics, command)
     before = None if file is None else file.read()
@@ -114,6 +142,8 @@ def follow(
                     outputs.take(said)
                     if not quiet:
                         _say(said)
+                if standing is not None and outputs.metrics is not None:
+                    standing.update(following, outputs.metrics)
                 outputs.update(following)
                 if not following.is_behind:
                     outputs.wait(stop)

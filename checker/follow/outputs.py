@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +284,8 @@ class Metrics:
 
         self._partitions = gauge("partitions", "Partitions by state; all counts every one.", "state")
         self._incidents = gauge("incidents", "Open incidents by severity.", "severity")
+        text = "Partitions that come to an outcome if this is done to the broker now."
+        self._plan = gauge("plan_partitions", text, "action", "broker", "outcome")
         self._opened = Counter(
             "highwater_incidents_opened",
             "Incidents since the start; one that gets another severity counts there, too.",
@@ -330,6 +332,12 @@ class Metrics:
             gauge.set(value(counts))
         if self._file is not None:
             self._write(self._file)
+
+    def margins(self, action: str, of_brokers: Iterable[tuple[int, Mapping[str, int]]]) -> None:
+        """Set how many partitions come to each outcome if a broker is restarted, or killed."""
+        for broker, counts in of_brokers:
+            for outcome, number in counts.items():
+                self._plan.labels(action, broker, outcome).set(number)
 
     def _write(self, file: Path) -> None:
         from prometheus_client import write_to_textfile

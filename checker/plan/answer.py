@@ -7,13 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from highwater.checker.base.problems import InputError
 from highwater.checker.plan.kinds import ObservedCluster, PartitionKind, PlanStart
 from highwater.checker.plan.search import Reached, Searches
-from highwater.checker.plan.steps import OperatorStep, Plan, waiting
+from highwater.checker.plan.steps import OperatorStep, Plan, read_plan, waiting
 from highwater.invariants.replication.outcomes import OUTCOMES, the_plan_is_done
 from highwater.model.language.protocol import Goal
+from highwater.model.replication.controller import Controller
+from highwater.traces.metadata.beliefs.controller_stepper import encode
 from highwater.traces.metadata.image import TOPIC
+from highwater.traces.reports.findings import Defect, defects
 from highwater.traces.reports.observed import MIN_ISR
+from highwater.traces.reports.text import brokers
 
 NAMES = {
     "lost": "committed_records_are_lost",
@@ -27,6 +32,8 @@ NAMES = {
 GOALS: dict[str, Goal] = {goal.name: goal for goal in OUTCOMES}
 BAD = ("lost", "stuck", "fails")
 """The outcomes that do not pass by themselves."""
+_MOST_EXPLAINED = 10
+"""The most findings that are searched again without known defects."""
 _MOST_ORDERS = 24
 """The most orders of a roll that are tried."""
 
@@ -38,6 +45,7 @@ class Risk:
     - ``reached``: the fewest faults and the shortest run, from ``start``
     - ``alone``: the fewest faults with which the outcome happens without the plan; None: it does not
     - ``condition``: the settings that it needs, in words, if the log does not have them; else ""
+    - ``defect``: the known defect of Kafka without which the outcome would not happen so
     - ``unless``: brokers; if one of these has every committed record, no record is lost
     """
 
@@ -48,6 +56,7 @@ class Risk:
     alone: int | None
     condition: str
     unless: tuple[int, ...] = ()
+    defect: Defect | None = None
 
     @property
     def added(self) -> bool:
@@ -117,6 +126,7 @@ class PlanAnswer:
 def answer(plan: Plan, cluster: ObservedCluster, faults: int, searches: Searches) -> PlanAnswer:
     """Find the outcomes of a plan for a cluster, with up to ``faults`` faults. Raises InputError."""
     kinds = cluster.kinds(plan, faults)
+    _refuse(plan, kinds, searches)
     searches.search(start for kind in kinds for start in (*kind.starts, *kind.alone))
     findings = [f for kind in kinds for f in _findings(kind, searches)]
     order = list(NAMES)
@@ -124,9 +134,22 @@ def answer(plan: Plan, cluster: ObservedCluster, faults: int, searches: Searches
     waiting_kinds = [kind for kind in kinds if not _can_be_done(kind, searches)]
     found = PlanAnswer(plan, cluster, faults, kinds, findings, searches, waiting_kinds)
     if searches.stopped_by is None:
-        found.findings = [_narrowed(f, searches) for f in findings]
+        found.findings = [_explained(f, n, searches) for n, f in enumerate(_narrowed(findings, searches))]
         found.instead = _instead(found)
     return found
+
+
+def _refuse(plan: Plan, kinds: list[PartitionKind], searches: Searches) -> None:
+    """Raises InputError if Kafka refuses the first step: an assignment, or an election of every partition."""
+    first = plan.steps[0].kind
+    if first not in ("REASSIGN", "ELECT_PREFERRED", "ELECT_UNCLEAN"):
+        return
+    concerned = [kind for kind in kinds if kind.own.steps and kind.own.steps[0].kind == first]
+    errors = {kind.partitions[0][0].name: searches.refusal(kind.starts[0]) for kind in concerned}
+    refused = {name: error for name, error in errors.items() if error != "NONE"}
+    if refused and (first == "REASSIGN" or len(refused) == len(errors)):
+        name, error = next(iter(refused.items()))
+        raise InputError(f"{plan.steps[0].text}: Kafka answers {error} for {name}")
 
 
 def _can_be_done(kind: PartitionKind, searches: Searches) -> bool:
@@ -165,25 +188,64 @@ def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) ->
     return " and ".join(parts) or "settings that the log does not have are so"
 
 
+def margins(
+    action: str, broker: str, cluster: ObservedCluster, searches: Searches
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """For each broker that ``broker`` names (any: each), the partitions by outcome if this is done, without a fault.
+
+    Raises InputError for an unknown broker.
+    """
+    for one in sorted(cluster.image.brokers) if broker == "any" else [broker]:
+        plan = read_plan([(action, str(one))], cluster.image)
+        found = PlanAnswer(plan, cluster, 0, cluster.kinds(plan, 0), [], searches)
+        searches.search(start for kind in found.kinds for start in kind.starts)
+        found.findings = [f for kind in found.kinds for f in _findings(kind, searches)]
+        yield int(one), {outcome: found.count(outcome, 0) for outcome in NAMES}
+
+
 # --- assumptions --------------------------------------------------------------------------------------------
 
 
-def _narrowed(finding: Risk, searches: Searches) -> Risk:
-    """The finding with the brokers that would prevent a loss if they had every committed record."""
-    if finding.outcome != "lost":
-        return finding
-    model, start = searches.model(finding.start.shape), finding.start
-    plain = model.decode(start.scalars)
-    others = [b for b in plain["partition"]["replicas"] if b not in plain["complete"]]
-    more = {b: _with_complete(start, model.protocol.state, plain, b) for b in others}
-    searches.search(more.values())
-    prevents = [
-        slot
-        for slot, other in more.items()
-        if (r := searches.outcomes(other).get(NAMES["lost"])) is None or r.faults > finding.reached.faults
-    ]
-    brokers = finding.kind.partitions[0][1]
-    return replace(finding, unless=tuple(brokers[slot] for slot in prevents))
+def _narrowed(findings: list[Risk], searches: Searches) -> list[Risk]:
+    """The findings, a loss with the brokers that would prevent it if they had every committed record."""
+    others: dict[int, dict[int, PlanStart]] = {}
+    for number, finding in enumerate(findings):
+        if finding.outcome == "lost":
+            model = searches.model(finding.start.shape)
+            plain = model.decode(finding.start.scalars)
+            lacking = [b for b in plain["partition"]["replicas"] if b not in plain["complete"]]
+            others[number] = {
+                b: _with_complete(finding.start, model.protocol.state, plain, b) for b in lacking
+            }
+    searches.search(start for of_one in others.values() for start in of_one.values())
+    found = list(findings)
+    for number, of_one in others.items():
+        finding, slots = findings[number], findings[number].kind.partitions[0][1]
+        prevents = [slot for slot, start in of_one.items() if _avoids(finding, start, searches)]
+        found[number] = replace(finding, unless=tuple(slots[slot] for slot in prevents))
+    return found
+
+
+def _avoids(finding: Risk, start: PlanStart, searches: Searches) -> bool:
+    """True if another start does not come to a finding's outcome with as few faults."""
+    reached = searches.outcomes(start).get(NAMES[finding.outcome])
+    return reached is None or reached.faults > finding.reached.faults
+
+
+def _explained(finding: Risk, number: int, searches: Searches) -> Risk:
+    """The finding with the known defect that leads to it, if it is one of the first that are bad."""
+    start = finding.start
+    if finding.outcome in BAD and number < _MOST_EXPLAINED:
+        for defect in defects().values():
+            shape = replace(start.shape, rules=(start.shape.rules | defect.on) - defect.off)
+            protocol = searches.model(shape).protocol
+            assert isinstance(protocol, Controller)
+            plain = searches.model(start.shape).decode(start.scalars)
+            closed = replace(start, shape=shape, scalars=encode(protocol, plain))
+            searches.search([closed])
+            if _avoids(finding, closed, searches):
+                return replace(finding, defect=defect)
+    return finding
 
 
 def _with_complete(start: PlanStart, state: Any, plain: dict[str, Any], slot: int) -> PlanStart:
@@ -236,7 +298,7 @@ def _variants(found: PlanAnswer, at_risk: set[str]) -> Iterator[tuple[str, Plan]
     if outside:
         where = partitions[0].name + (f" and {len(partitions) - 1} more" if len(partitions) > 1 else "")
         yield (
-            f"first wait until {_list(outside)} is in the ISR of {where}",
+            f"first wait for {brokers(outside)} in the ISR of {where}",
             waiting(plan, outside, first=True),
         )
     if any(p.belief.observed.adding or p.belief.observed.removing for p in partitions):
@@ -258,12 +320,6 @@ def _variants(found: PlanAnswer, at_risk: set[str]) -> Iterator[tuple[str, Plan]
             yield f"in the order {','.join(map(str, order))}", _in_order(plan, order)
     if (per_topic := _per_topic(plan, found)) != plan:
         yield "set min.insync.replicas for the topics that have no value of their own", per_topic
-
-
-def _list(brokers: Sequence[int]) -> str:
-    return (
-        f"broker {brokers[0]}" if len(brokers) == 1 else f"each of the brokers {','.join(map(str, brokers))}"
-    )
 
 
 def _in_order(plan: Plan, order: Sequence[int]) -> Plan:

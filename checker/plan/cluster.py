@@ -52,8 +52,7 @@ def read_cluster(
 
 def _profile(kafka: str, elr: bool) -> str:
     minor = re.fullmatch(r"4\.([0-9]+)(\.[0-9]+)?", kafka)
-    name = "" if minor is None else f"kafka_4_{minor[1]}"
-    name = "kafka_4_1_0" if kafka in ("4.1.0",) else name
+    name = "kafka_4_1_0" if kafka == "4.1.0" else f"kafka_4_{minor and minor[1]}"
     if name not in PROFILES:
         raise InputError(f"--kafka {kafka}: known are 4.0 to 4.4")
     if elr:
@@ -61,14 +60,14 @@ def _profile(kafka: str, elr: bool) -> str:
     return "kafka_4_3_elr_off" if name in ("kafka_4_3", "kafka_4_4") else "kafka_4_2_elr_off"
 
 
-def _assumed(assume: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _assumed(assume: Sequence[str]) -> tuple[int | None, bool | None]:
+    min_isr, unclean = None, None
     for text in assume:
         name, _, value = text.partition("=")
         if name == UNCLEAN and value in ("true", "false"):
-            found["unclean"] = value == "true"
+            unclean = value == "true"
         elif name == MIN_ISR and re.fullmatch(r"[1-9]|1[0-2]", value):
-            found["min_isr"] = int(value)
+            min_isr = int(value)
         else:
             raise InputError(f"--assume {text}: expected {UNCLEAN}=true or false, or {MIN_ISR}=1 to 12")
-    return found
+    return min_isr, unclean

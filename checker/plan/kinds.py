@@ -8,14 +8,15 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.plan.steps import OwnPlan, Plan, own_plan
+from highwater.checker.plan.steps import OwnPlan, Plan, SlotStep, own_plan
 from highwater.model.language.initial import Scalars
 from highwater.model.replication.controller.planned import Planned
-from highwater.model.replication.controller.state import ControllerBase
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates
-from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS, MAX_ENTRIES
+from highwater.traces.metadata.beliefs.controller_stepper import MAX_BROKERS, MAX_ENTRIES, encode
 from highwater.traces.metadata.image import Image, Partition
 
+_STEPS = 4
+"""Models have room for a multiple of so many steps, so that different plans share them."""
 MOST_FAULTS = Planned.parameters["faults"].high
 
 
@@ -97,7 +98,7 @@ class ObservedCluster:
     """A cluster at the end of its metadata log.
 
     - ``rules``: those that its controllers follow from now on
-    - ``assumed``: values of settings that the log does not have: ``min_isr``, ``unclean``
+    - ``assumed``: min.insync.replicas and unclean election where the log does not have them; None: any value
     - ``doubts``: what is not known about the cluster, in sentences
     """
 
@@ -105,7 +106,7 @@ class ObservedCluster:
     beliefs: BeliefStates
     rules: frozenset[str]
     profile: str
-    assumed: Mapping[str, int] = field(default_factory=dict)
+    assumed: tuple[int | None, bool | None] = (None, None)
     doubts: tuple[str, ...] = ()
 
     def kinds(self, plan: Plan, faults: int) -> list[PartitionKind]:
@@ -132,8 +133,8 @@ class ObservedCluster:
         elr = next((not s.value for s in plan.steps if s.kind == "CHANGE_ELR_LEVEL"), None)
         for slots in {kind.belief.slots for kind in kinds}:
             same = [kind for kind in kinds if kind.belief.slots == slots]
-            steps = max(1, *(len(kind.own.steps) for kind in same))
-            shape = Shape(slots, steps, faults, self.rules, elr)
+            steps = max(len(kind.own.steps) for kind in same)
+            shape = Shape(slots, -(-max(1, steps) // _STEPS) * _STEPS, faults, self.rules, elr)
             for kind in same:
                 kind.starts = self._starts(shape, kind.belief, kind.own)
                 kind.alone = self._starts(shape, kind.belief, OwnPlan((), (), kind.own.slots))
@@ -141,25 +142,21 @@ class ObservedCluster:
 
     def _starts(self, shape: Shape, belief: BeliefState, own: OwnPlan) -> tuple[PlanStart, ...]:
         decode = self.beliefs.actions(belief.slots).decode
-        found = [_start(shape, decode(state), own) for state in belief.states]
-        return tuple(start for start in dict.fromkeys(found) if self._is_assumed(start))
-
-    def _is_assumed(self, start: PlanStart) -> bool:
-        min_isr, unclean = start.settings
-        assumed = self.assumed
-        return min_isr == assumed.get("min_isr", min_isr) and unclean == assumed.get("unclean", unclean)
+        found = list(dict.fromkeys(_start(shape, decode(state), own) for state in belief.states))
+        for place, value in enumerate(self.assumed):  # an assumption counts if the log allows it
+            found = [s for s in found if value is None or s.settings[place] == value] or found
+        return tuple(found)
 
 
 def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> PlanStart:
     protocol, registrations = _protocol(shape), plain["registrations"]
-    none = {"kind": "STOP", "broker": 0, "value": 0}
-    steps = [{"kind": s.kind, "broker": s.broker, "value": s.value} for s in own.steps]
+    steps = own.steps + (SlotStep("STOP"),) * (shape.steps - len(own.steps))
     state = {
         **plain,
         "process": [_process(r) for r in registrations],
         "returning": [slot for slot, r in enumerate(registrations) if r["registered"]],
-        "plan": steps + [none] * (shape.steps - len(steps)),
-        "length": len(steps),
+        "plan": [vars(step) for step in steps],
+        "length": len(own.steps),
         "taken": 0,
         "target": list(own.target),
         "faults_left": shape.faults,
@@ -169,17 +166,9 @@ def _start(shape: Shape, plain: dict[str, Any], own: OwnPlan) -> PlanStart:
         "unclean": False,
         "number": 0,
     }
-    scalars = protocol.state.encode(complete_state(protocol, state))
-    return PlanStart(shape, scalars, (plain["min_insync_replicas"], plain["unclean_election"]))
-
-
-def complete_state(protocol: ControllerBase, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """A state with exactly the fields of a protocol's state; missing ones as ``ControllerStepper.encode`` has them."""
-    partition = {"offline": [], **plain["partition"]}
-    partition = {name: partition[name] for name in protocol.t.partition.fields if name in partition}
-    entries = [int(slot in partition["elr"]) for slot in range(protocol.p.brokers)]
-    found = {"elr_entries": entries, **plain, "partition": partition}
-    return {name: found[name] for name in protocol.state.fields if name in found}
+    return PlanStart(
+        shape, encode(protocol, state), (plain["min_insync_replicas"], plain["unclean_election"])
+    )
 
 
 def _process(registration: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from highwater.checker.plan.answer import BAD, GOALS, NAMES, PlanAnswer, Risk
 from highwater.traces.reading import printable
 from highwater.traces.reports.text import count, fold
 
-_TITLES = {
+TITLES = {
     "lost": "lose committed records",
     "stuck": "stay offline",
     "fails": "make the controller fail",
@@ -22,8 +22,6 @@ _TITLES = {
 }
 _SHOWN = ("isr", "elr", "leader", "replicas", "adding", "removing", "last_known_leader", "offline")
 """The fields of a partition that a run shows."""
-_BROKERS = ("broker", "winner")
-"""The parameters of actions that are brokers."""
 MOST_RUNS = 3
 """The most runs of the text for each outcome."""
 MOST_NAMED = 1000
@@ -32,11 +30,15 @@ MOST_NAMED = 1000
 
 @dataclass(frozen=True)
 class ToldStep:
-    """A step of a run, with brokers' ids: its action, its sentence, and the changes as pairs of texts by field."""
+    """A step of a run, with brokers' ids: its action, its sentence, and the changes as pairs of texts by field.
+
+    ``roles`` has the role of each slot's broker after the step: leader, isr, elr, "" or, if it is fenced, down.
+    """
 
     action: str
     sentence: str
     changes: Mapping[str, tuple[str, str]]
+    roles: tuple[str, ...]
 
 
 def told_run(found: PlanAnswer, finding: Risk) -> list[ToldStep]:
@@ -44,17 +46,30 @@ def told_run(found: PlanAnswer, finding: Risk) -> list[ToldStep]:
     brokers = finding.kind.partitions[0][1]
     steps, before = [], found.searches.model(finding.start.shape).decode(finding.start.scalars)
     for instance, after in found.searches.run(finding.start, finding.reached.path):
-        named = {n: brokers[v] if n in _BROKERS else v for n, v in instance.parameters.items()}
-        said = {
-            name: str(value).lower() if isinstance(value, bool) else value for name, value in named.items()
+        said = instance.said | {
+            n: brokers[v] for n, v in instance.parameters.items() if n in ("broker", "winner")
         }
         changes = _changes(_described(before, brokers), _described(after, brokers))
-        steps.append(ToldStep(instance.action.name, instance.action.says.format(**said), changes))
+        steps.append(
+            ToldStep(instance.action.name, instance.action.says.format(**said), changes, _roles(after))
+        )
         before = after
     return steps
 
 
-def _now(found: PlanAnswer, finding: Risk) -> dict[str, str]:
+def _roles(state: Mapping[str, Any]) -> tuple[str, ...]:
+    partition = state["partition"]
+    return tuple(
+        "leader"
+        if partition["leader"] == slot
+        else next(
+            (name for name in ("isr", "elr") if slot in partition[name]), "down" * registration["fenced"]
+        )
+        for slot, registration in enumerate(state["registrations"])
+    )
+
+
+def now(found: PlanAnswer, finding: Risk) -> dict[str, str]:
     """The state of a finding's partition when the plan begins."""
     state = found.searches.model(finding.start.shape).decode(finding.start.scalars)
     return _described(state, finding.kind.partitions[0][1])
@@ -91,7 +106,7 @@ def headline(found: PlanAnswer) -> str:
                     f.condition for f in found.findings if f.outcome == outcome and f.reached.faults <= faults
                 }
                 condition = f", if {needs.pop()}" if len(needs) == 1 and needs != {""} else ""
-                return f"{number:,} of {whole} can {_TITLES[outcome]} {_with(faults)}{condition}{too}"
+                return f"{number:,} of {whole} can {TITLES[outcome]} {_with(faults)}{condition}{too}"
     if why := found.why_incomplete:
         return f"NOT KNOWN: {printable(why, 300)}; nothing that was searched is lost or stays offline"
     return f"SAFE {_with(found.faults)}: no partition of {found.partitions:,} loses records or stays offline"
@@ -104,15 +119,9 @@ def _with(faults: int) -> str:
 def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Iterator[str]:
     """The lines of the text report."""
     yield headline(found)
-    steps = "; ".join(step.text for step in found.plan.steps)
-    cluster = found.cluster
-    yield from fold(
-        f"{printable(steps, 300)}; up to {count(found.faults, 'fault')}; rules {cluster.profile}",
-        "  ",
-        width,
-        "    ",
-    )
-    table = list(_table(found))
+    plan, rules = printable(found.plan.text, 300), found.cluster.profile
+    yield from fold(f"{plan}; up to {count(found.faults, 'fault')}; rules {rules}", "  ", width, "    ")
+    table = list(outcome_table(found))
     if len(table) > 1:
         yield "  partitions that can"
         yield from (
@@ -128,7 +137,7 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
         if not verbose and len(own) > MOST_RUNS:
             yield ""
             left = count(len(own) - MOST_RUNS, "more kind")
-            yield f"{left} of partitions can {_TITLES[outcome]}; --verbose lists them"
+            yield f"{left} of partitions can {TITLES[outcome]}; --verbose lists them"
     if found.never_ends:
         names = [p.name for kind in found.never_ends for p, _ in kind.partitions]
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
@@ -146,25 +155,29 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
         yield from fold(note, "  ", width, "    ")
 
 
-def _table(found: PlanAnswer) -> Iterator[list[str]]:
+def outcome_table(found: PlanAnswer) -> Iterator[list[str]]:
+    """The rows of the table of outcomes, with the numbers of partitions; the first row has the titles."""
     yield ["", *(count(n, "fault") if n else "no fault" for n in range(found.faults + 1)), "without the plan"]
-    for outcome, title in _TITLES.items():
+    for outcome, title in TITLES.items():
         counts = [found.count(outcome, faults) for faults in range(found.faults + 1)]
         if any(counts):
             alone = found.count(outcome, found.faults, alone=True)
             yield [title, *(f"{n:,}" for n in counts), f"{alone:,}"]
 
 
-def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[str]:
+def title_of(finding: Risk) -> str:
+    """The finding in a sentence, with one partition of its kind."""
     partition, others = finding.kind.partitions[0][0], len(finding.kind.partitions) - 1
     more = f" and {others:,} of its kind" if others else ""
     condition = f", if {finding.condition}" if finding.condition else ""
     also = "" if finding.added else " (also without the plan)"
-    title = f"{partition.name}{more} can {_TITLES[finding.outcome]} {_with(finding.reached.faults)}{condition}{also}"
-    yield from fold(title, "", width, "  ")
-    now = _now(found, finding)
-    shown = [f"{name} {value}" for name, value in now.items() if value != "none" or name in ("isr", "leader")]
-    yield from fold(f"now: {', '.join(shown)}", "  ", width, "    ")
+    return f"{partition.name}{more} can {TITLES[finding.outcome]} {_with(finding.reached.faults)}{condition}{also}"
+
+
+def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[str]:
+    yield from fold(title_of(finding), "", width, "  ")
+    shown = ", ".join(f"{name} {value}" for name, value in now(found, finding).items() if value != "none")
+    yield from fold(f"now: {shown}", "  ", width, "    ")
     rows = []
     for number, step in enumerate(told_run(found, finding), 1):
         changes = "; ".join(f"{name} {a} → {b}" for name, (a, b) in step.changes.items())
@@ -173,6 +186,10 @@ def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[st
     if finding.unless:
         who = " or ".join(map(str, finding.unless))
         yield from fold(f"If broker {who} has every committed record, none is lost so.", "  ", width, "    ")
+    if finding.defect is not None:
+        yield from fold(
+            f"Known defect: {finding.defect.title} See {finding.defect.entry}", "  ", width, "    "
+        )
 
 
 def notes(found: PlanAnswer) -> Iterator[str]:
@@ -208,7 +225,6 @@ def to_json(found: PlanAnswer, source: str, seconds: float) -> dict[str, Any]:
         "plan": [step.text for step in found.plan.steps],
         "faults": found.faults,
         "partitions": found.partitions,
-        "kinds": len(found.kinds),
         "outcomes": {
             outcome: {
                 "by_faults": [found.count(outcome, n) for n in per_fault],
@@ -244,10 +260,11 @@ def _finding_json(found: PlanAnswer, finding: Risk) -> dict[str, Any]:
         "added": finding.added,
         "condition": finding.condition,
         "unless_complete": list(finding.unless),
+        "defect": None if finding.defect is None else finding.defect.to_json(),
         "partition": partition.name,
         "count": len(finding.kind.partitions),
         "partitions": [p.name for p, _ in islice(finding.kind.partitions, MOST_NAMED)],
-        "now": _now(found, finding),
+        "now": now(found, finding),
         "run": [
             {
                 "action": step.action,

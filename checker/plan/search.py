@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from highwater.checker.engines import cache
 from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.native.state_graph import VisitedStates, visited
-from highwater.checker.engines.state_graph import Layout, Words
+from highwater.checker.engines.state_graph import Layout, Words, path
 from highwater.checker.plan.kinds import PlanStart, Shape
+from highwater.checker.scenarios.model_key import key_of
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions
 from highwater.invariants.replication.outcomes import OUTCOMES, the_plan_is_done
 from highwater.model.language import Model
+from highwater.model.language.graph import values_of
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance
+from highwater.model.language.model import Instance, Outline
 from highwater.model.language.state import State
 from highwater.model.language.tracing import tracing
+from highwater.model.replication.controller.types import Error
 
 _AT_ONCE = 4096
 """The most starts of one search."""
@@ -77,10 +81,23 @@ class Searches:
             found.append((model.instances[number], model.decode(state)))
         return found
 
+    def refusal(self, start: PlanStart) -> str:
+        """Kafka's error for the first step of the plan in a start; "NONE" if there is none."""
+        protocol, inputs = start.shape.protocol(), self.model(start.shape).inputs
+        with tracing(protocol.on):
+            node = protocol.refusal(State(protocol.state, inputs)).node
+        return str(Error.decode(values_of([node], start.scalars)))
+
     def model(self, shape: Shape) -> Model:
         """The traced model of a shape."""
         if shape not in self._models:
-            self._models[shape] = Model(shape.protocol(_AT_ONCE))
+            identity = key_of(replace(shape, rules=frozenset()), sorted(shape.rules))
+            outline = cache.found(Outline, identity)
+            model = Model(shape.protocol(_AT_ONCE), outline=outline)
+            model.identity = identity
+            if outline is None:
+                cache.keep(model.outline, identity)
+            self._models[shape] = model
         return self._models[shape]
 
     def _search(self, shape: Shape, scalars: Sequence[Scalars]) -> None:
@@ -104,15 +121,14 @@ def _outcomes(model: Model, shape: Shape, found: VisitedStates, count: int) -> l
         nodes = [goal.function(protocol, state).node for goal in goals]
     numbers = _column(layout, paths.index("number"), found.states)
     faults = shape.faults - _column(layout, paths.index("faults_left"), found.states)
-    # The first state with the fewest faults: states are in the order of their depth.
-    order = np.arange(len(found.states), dtype=np.int64)
     results: list[dict[str, Reached]] = [{} for _ in range(count)]
     for goal, holds in zip(goals, Evaluation(layout, nodes)(found.states), strict=True):
-        places = order[np.asarray(holds).astype(bool)]
+        places = np.flatnonzero(holds)
+        # The first state with the fewest faults: states are in the order of their depth.
         best = places[np.lexsort((places, faults[places], numbers[places]))]
         for place in best[np.unique(numbers[best], return_index=True)[1]].tolist():
-            _, path = found.path(place)
-            results[int(numbers[place])][goal.name] = Reached(int(faults[place]), path)
+            _, steps = path(found.parents, found.parent_instances, place)
+            results[int(numbers[place])][goal.name] = Reached(int(faults[place]), steps)
     return results
 
 

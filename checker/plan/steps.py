@@ -47,10 +47,6 @@ class Plan:
     text: str
     steps: tuple[OperatorStep, ...]
 
-    def rolls(self) -> list[int]:
-        """The brokers that the plan stops or kills, in order."""
-        return [s.broker for s in self.steps if s.kind in ("STOP", "KILL") and s.broker is not None]
-
 
 # --- from options -------------------------------------------------------------------------------------------
 
@@ -60,9 +56,9 @@ def read_plan(options: Sequence[tuple[str, str]], image: Image) -> Plan:
 
     Raises InputError for an unknown broker, topic, setting or directory, and for a file that cannot be read.
     """
-    steps = [step for name, value in options for step in READERS[name](value, image)]
+    steps = [step for name, value in options for step in ACTIONS[name][2](value, image)]
     if not steps:
-        raise InputError(f"no action: give one of {', '.join(f'--{name}' for name in READERS)}")
+        raise InputError(f"no action: give one of {', '.join(f'--{name}' for name in ACTIONS)}")
     return Plan(" ".join(f"--{name} {value}".rstrip() for name, value in options), tuple(steps))
 
 
@@ -191,19 +187,48 @@ def _directory_id(path: Path) -> str:
     return "" if found is None else found[1]
 
 
-READERS: dict[str, Callable[[str, Image], Iterator[OperatorStep]]] = {
-    "restart": _each("STOP", "restart broker {}", "restart", RETURNS),
-    "kill": _each("KILL", "kill broker {}", "kill"),
-    "drain": _each("STOP", "stop broker {}, which stays away", "drain", STAYS_AWAY),
-    "roll": _roll,
-    "set": _set,
-    "reassign": _reassign,
-    "cancel-reassignments": _cancel,
-    "elect": _elect,
-    "feature": _feature,
-    "unregister": _each("UNREGISTER", "unregister broker {}", "unregister"),
-    "remove-directory": _remove_directory,
+ACTIONS: dict[str, tuple[str | None, str, Callable[[str, Image], Iterator[OperatorStep]]]] = {
+    "restart": (
+        "BROKER,…",
+        "Stop brokers cleanly; they start again.",
+        _each("STOP", "restart broker {}", "restart", RETURNS),
+    ),
+    "kill": ("BROKER,…", "Kill brokers; they start again.", _each("KILL", "kill broker {}", "kill")),
+    "drain": (
+        "BROKER,…",
+        "Stop brokers cleanly; they stay away.",
+        _each("STOP", "stop broker {}, which stays away", "drain", STAYS_AWAY),
+    ),
+    "roll": (
+        "BROKER,…",
+        "Restart brokers one after the other, each back before the next; all: every broker.",
+        _roll,
+    ),
+    "set": (
+        "NAME=VALUE",
+        "Set min.insync.replicas or unclean.leader.election.enable; then ,topic=NAME for one topic.",
+        _set,
+    ),
+    "reassign": ("FILE", "Reassign by the JSON of kafka-reassign-partitions.", _reassign),
+    "cancel-reassignments": (None, "Cancel all reassignments.", _cancel),
+    "elect": (
+        "TYPE",
+        "Request elections, preferred or unclean; then ,TOPIC-PARTITION for some only.",
+        _elect,
+    ),
+    "feature": ("NAME=LEVEL", "Set eligible.leader.replicas.version to 0 or 1.", _feature),
+    "unregister": (
+        "BROKER,…",
+        "Unregister brokers.",
+        _each("UNREGISTER", "unregister broker {}", "unregister"),
+    ),
+    "remove-directory": (
+        "BROKER:DIR",
+        "Remove a log directory, by its path or its id.",
+        _remove_directory,
+    ),
 }
+"""The actions of a plan by option: the form of the value (None: a flag), the help, and the function that reads it."""
 
 
 # --- as a partition sees them ---------------------------------------------------------------------------------

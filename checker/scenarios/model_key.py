@@ -65,6 +65,12 @@ def request_key(request: Request) -> bytes | None:
     return hashlib.sha256(source + repr(asked).encode()).digest()
 
 
+def key_of(*parts: object) -> bytes | None:
+    """A digest of all sources and of these parts, for a model that they determine. None as for ``request_key``."""
+    source = _source() if named and not any(m.startswith(catalogue.OWN_FILE) for m in sys.modules) else None
+    return None if source is None else hashlib.sha256(source + repr(parts).encode()).digest()
+
+
 def comes_with_the_checker(request: Request) -> bool:
     """True if protocol and properties are built in, and this process has executed no user's file."""
     definition = request.scenario.definition

@@ -10,15 +10,16 @@ from typing import Any
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.counterexamples import Reproduction, reproduce
 from highwater.checker.engines.native.state_graph import visited
-from highwater.checker.engines.state_graph import Layout
+from highwater.checker.engines.state_graph import Layout, path
 from highwater.checker.plan.answer import BAD, NAMES
-from highwater.checker.plan.kinds import PlanStart, Shape, complete_state
+from highwater.checker.plan.kinds import PlanStart, Shape
 from highwater.checker.plan.search import Searches
 from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
 from highwater.model.replication.controller import Controller
+from highwater.traces.metadata.beliefs.controller_stepper import encode
 from highwater.traces.rules.profiles import rule_set
 
 SILENT = frozenset(
@@ -91,7 +92,9 @@ def alarms(setting: Setting, rules: frozenset[str], most: int, seed: int) -> Ite
             reached = outcomes.get(NAMES[outcome])
             if reached is not None and made < most:
                 made += 1
-                before = _controllers(model, _healthy(model, setting), found.path(state)[1])
+                before = _controllers(
+                    model, _healthy(model, setting), path(found.parents, found.parent_instances, state)[1]
+                )
                 after = _controllers(model, start.scalars, reached.path)
                 end = searches.run(start, reached.path)
                 yield Alarm(outcome, setting, (*before, *after), (end[-1][1] if end else plain)["partition"])
@@ -113,7 +116,7 @@ def _healthy(model: Model, setting: Setting) -> Scalars:
         "target": list(setting.target), "faults_left": 4, "lost": False, "unclean": False, "number": 0,
         "elr_entries": [0] * setting.slots,
     }  # fmt: skip
-    return protocol.state.encode(complete_state(protocol, plain))
+    return encode(protocol, plain)
 
 
 _EMPTY: dict[str, Any] = {

@@ -120,7 +120,7 @@ class LogReading:
         self._report = _LiveReport(logs.metadata)
         self._tails, self._watermarks = BrokerTails(logs.broker_logs), Watermarks(())
         watch = Watch([self._changed], [self._watermarks.setting]) if logs.broker_logs else NOBODY
-        self._follower = MetadataFollower(self._report, logs.profile, logs.rules, watch)
+        self.follower = MetadataFollower(self._report, logs.profile, logs.rules, watch)
         self._whole_at: dict[str, tuple[int, int]] = {}
         self._seen: dict[str, tuple[object, int, int]] = {}
         self._seen_findings: set[tuple[str, str | None, str]] = set()
@@ -135,7 +135,7 @@ class LogReading:
     def partition(self, name: str | None) -> Partition | None:
         """The present state of a partition by name; None if it does not exist."""
         topic, _, number = (name or "").rpartition("-")
-        image = self._follower.image.names.get(topic)
+        image = self.follower.image.names.get(topic)
         return image.partitions.get(int(number)) if image is not None and number.isdecimal() else None
 
     def close(self) -> None:
@@ -146,15 +146,15 @@ class LogReading:
 
     def load(self, snapshot: Snapshot) -> None:
         """Begin with a snapshot. Raises TraceError if it cannot be read or is damaged."""
-        load(self._follower, snapshot)
+        load(self.follower, snapshot)
 
     def gap(self, path: Path, expected: int, found: int) -> None:
         """Report that offset ``found`` follows in place of ``expected``."""
-        self._follower.gap(path, expected, found)
+        self.follower.gap(path, expected, found)
 
     def take(self, path: Path, batch: RecordBatch) -> Iterator[Notice]:
         """Follow the records of a batch, and update the incidents."""
-        counts, report, follower = self._counts, self._report, self._follower
+        counts, report, follower = self._counts, self._report, self.follower
         try:
             follower.take(path, batch)
         except TraceError as wrong:
@@ -169,7 +169,7 @@ class LogReading:
     def _has_others(self) -> bool:
         """True if there are caveats or elections of controllers that ``_look`` has not seen."""
         elections = len(self._report.controllers.elections)
-        return len(self._follower.doubts) != self._doubts or elections != self.ledger.elections
+        return len(self.follower.doubts) != self._doubts or elections != self.ledger.elections
 
     def _changed(self, change: PartitionChange) -> None:
         """Store a change of a partition, so that later lines of brokers' logs are checked against it."""
@@ -188,8 +188,8 @@ class LogReading:
             if line.position["offset"] >= new_from:
                 counts.nonconforming += 1
                 yield Notice("nonconforming", nonconforming(line), line.position["offset"])
-        if len(self._follower.doubts) != self._doubts:
-            doubts = self._follower.doubts.listed()
+        if len(self.follower.doubts) != self._doubts:
+            doubts = self.follower.doubts.listed()
             for doubt in doubts[self._doubts :]:
                 if doubt.position["offset"] >= new_from:
                     yield Notice("caveat", f"{doubt.kind}: {doubt.summary}", doubt.position["offset"])
@@ -200,7 +200,7 @@ class LogReading:
 
     def read_broker_logs(self) -> Iterator[Notice]:
         """Read new lines of the brokers' logs, and update the incidents. The notices are about unreadable files."""
-        tails, watermarks, follower = self._tails, self._watermarks, self._follower
+        tails, watermarks, follower = self._tails, self._watermarks, self.follower
         if self._polls % _LOOK_EVERY == 0:
             tails.look()
         self._polls += 1
@@ -231,13 +231,13 @@ class LogReading:
         partition = self.partition(name)
         if partition is None:
             return None
-        return self._follower.image.effective(partition, len(partition.replicas))[0]
+        return self.follower.image.effective(partition, len(partition.replicas))[0]
 
     # --- incidents and counts ---------------------------------------------------------------------
 
     def _update(self, touched: set[str]) -> Iterator[Notice]:
         """Update the incidents of ``touched`` partitions, of changed ones with an open incident, and of controllers."""
-        ledger, report, rules = self.ledger, self._report, self._follower.rules
+        ledger, report, rules = self.ledger, self._report, self.follower.rules
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
         make = partial(
@@ -276,7 +276,7 @@ class LogReading:
     def count(self) -> None:
         """Count the partitions by state, and compute the delay."""
         counts = dict.fromkeys(STATES, 0)
-        for partition in self._follower.image.of_topics():
+        for partition in self.follower.image.of_topics():
             belief = partition.belief
             unknown = belief.doubtful & MEASURED
             counts["all"] += 1
@@ -350,6 +350,11 @@ class Following:
         if self._reading is None or self._reading.is_new:
             return None
         return OpenIncidents(self._tail.begun_at or 0, self._next_offset, dict(self.reported))
+
+    @property
+    def follower(self) -> MetadataFollower | None:
+        """The follower of the metadata log; None before the log begins."""
+        return None if self._reading is None else self._reading.follower
 
     def close(self) -> None:
         """Close the files of all logs."""

@@ -151,11 +151,16 @@ _ISSUES = "https://issues.apache.org/jira/browse/"
 
 @dataclass(frozen=True)
 class Defect:
-    """A known defect of Kafka: its entry's anchor on ``_PAGE``, the entry's first sentence, and upstream issues."""
+    """A known defect of Kafka: its entry's anchor on ``_PAGE``, the entry's first sentence, and upstream issues.
+
+    ``on`` and ``off`` are the rules that close it: switched on, and switched off.
+    """
 
     anchor: str
     title: str
     upstream: tuple[str, ...]
+    on: frozenset[str]
+    off: frozenset[str]
 
     @property
     def entry(self) -> str:
@@ -215,7 +220,10 @@ def _words() -> dict[str, Any]:
 
 def defects() -> Mapping[str, Defect]:
     """All known defects by name."""
-    return {name: Defect(name, d["title"], tuple(d["upstream"])) for name, d in _words()["defect"].items()}
+    return {
+        name: Defect(name, d["title"], tuple(d["upstream"]), frozenset(d["on"]), frozenset(d["off"]))
+        for name, d in _words()["defect"].items()
+    }
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:

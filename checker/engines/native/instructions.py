@@ -220,8 +220,6 @@ class Values(Scope[Register]):
             return self._unpacked(node)
         if name in ("eq", "select") and node.args[-1].sort == BOOL:
             name += " of bools"
-        elif name in ("member", "singleton") and node.args[0].high >= self._code.bits - 1:
-            raise WideNumberError(f"a set may have more than {self._code.bits - 2} members")
         return self._code.add(name, *args)
 
     def _unpacked(self, node: Node) -> Register:

@@ -30,7 +30,7 @@ from highwater.checker.engines.native.runtime import (
     Runtime,
 )
 from highwater.checker.engines.native.worker import Buffers, Worker
-from highwater.checker.engines.state_graph import Explored, Words, path
+from highwater.checker.engines.state_graph import Explored, Words
 from highwater.checker.scenarios.search import (
     EngineError,
     Progress,
@@ -144,10 +144,6 @@ class VisitedStates:
     parents: NDArray[np.int32]
     parent_instances: NDArray[np.int32]
     stopped_by: str | None
-
-    def path(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """A shortest run to a state: the number of the initial state, and the number of each step's instance."""
-        return path(self.parents, self.parent_instances, state)
 
 
 def visited(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> VisitedStates:

@@ -30,7 +30,8 @@ from highwater.model.language import (
     Truth,
     action,
     all_of,
-    as_bool,
+    any_of,
+    cases,
     require,
     size,
     when,
@@ -40,12 +41,12 @@ from highwater.model.replication.controller import handlers, outlook, registrati
 from highwater.model.replication.controller.outlook import AbstractLogs, Decision
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.controller.protocol import Controller
-from highwater.model.replication.controller.types import ElectionType, Handled
+from highwater.model.replication.controller.types import ElectionType, Error, Handled
 
 Process = Enum("Process", "UP SLOW STOPPING STOPPED KILLED DAMAGED DOWN")
 """A broker's process. SLOW: it is paused, or lags. STOPPING: it shuts down cleanly. STOPPED: it has. KILLED: it ended
-uncleanly, with its log whole. DAMAGED: it ended uncleanly, and its log lacks records. DOWN: the controller has fenced it,
-for an unknown reason."""
+uncleanly, with its log whole. DAMAGED: it ended uncleanly, and its log lacks records. DOWN: the controller has fenced
+it, for an unknown reason."""
 
 _RUNS = (Process.UP, Process.SLOW)
 
@@ -55,9 +56,6 @@ StepKind = Enum(
     "ELECT_PREFERRED ELECT_UNCLEAN CHANGE_ELR_LEVEL UNREGISTER REMOVE_DIRECTORY",
 )
 """The kinds of a plan's steps. AWAIT_RETURN waits until a broker is unfenced, AWAIT_ISR until it is in the ISR."""
-
-FAULTS = ("crash", "lose_log", "slow_down", "fail_directory", "register_in_part")
-"""The actions that take one of the faults."""
 
 
 class Planned(Controller):
@@ -128,10 +126,7 @@ class Planned(Controller):
     # --- brokers and their processes --------------------------------------------------------------------
 
     def _is(self, s: State, broker: Number, *processes: Number) -> Truth:
-        found = as_bool(False)
-        for process in processes:
-            found = found | (s.process[broker] == process)
-        return found
+        return any_of(s.process[broker] == process for process in processes)
 
     def _require_process(self, s: State, broker: Number, *processes: Number) -> None:
         require("no record is lost yet", ~s.lost)
@@ -169,12 +164,15 @@ class Planned(Controller):
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker starts again and registers. Its log is whole unless the process was DAMAGED."""
         self._require_starts(s, broker, clean)
-        whole, registration = ~self._is(s, broker, Process.DAMAGED), self.registration(s, broker, clean)
-        self._changes_of_registration(s, broker, whole, registration, online=self._only(broker))
+        self._register(s, broker, clean, self._only(broker))
         s.next.registrations[broker] = registrations.registration_after(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch
         )
         s.next.process[broker] = Process.UP
+
+    def _register(self, s: State, broker: Number, clean: Truth, online: SetValue) -> None:
+        whole = ~self._is(s, broker, Process.DAMAGED)
+        self._changes_of_registration(s, broker, whole, self.registration(s, broker, clean), online)
 
     def _require_starts(self, s: State, broker: Number, clean: Truth) -> None:
         require("no record is lost yet", ~s.lost)
@@ -305,7 +303,7 @@ class Planned(Controller):
         """The controller fails over in the middle of a registration, which the broker repeats."""
         self._require_starts(s, broker, clean)
         self._take_fault(s)
-        super().register_in_part(s, broker, clean)
+        self._register(s, broker, clean, self.t.brokers.zero())
 
     # --- the plan -------------------------------------------------------------------------------------------
 
@@ -318,10 +316,7 @@ class Planned(Controller):
         require("no record is lost yet", ~s.lost)
         require("a step is left", s.taken < s.length)
         step = s.plan[where(s.taken < s.length, s.taken, 0)]
-        found = as_bool(False)
-        for kind in kinds:
-            found = found | (step.kind == kind)
-        require("such a step is next", found)
+        require("such a step is next", any_of(step.kind == kind for kind in kinds))
         if broker is not None:
             require("it is about this broker", step.broker == broker)
         s.next.taken = s.taken + 1
@@ -359,14 +354,14 @@ class Planned(Controller):
         is_replica = s.partition.replicas.has(broker)
         require("the broker is in the ISR", s.partition.isr.has(broker) | ~is_replica)
 
-    @action("966.8", says="PLAN: min.insync.replicas becomes {value}", value="min_isr_choice")
+    @action("966.8", says="PLAN: min.insync.replicas changes; {value} is in force", value="min_isr_choice")
     def change_min_isr(self, s: State, value: int) -> None:
         """The operator changes min.insync.replicas of the topic or the cluster."""
         step = self._take_step(s, StepKind.SET_MIN_ISR)
         require("it is this value", step.value == value)
         super().change_min_isr(s, value=value)
 
-    @action("966.8", says="PLAN: min.insync.replicas becomes what it is")
+    @action("966.8", says="PLAN: min.insync.replicas is set to what it is")
     def keep_min_isr(self, s: State) -> None:
         """The operator sets min.insync.replicas to its value, and the controller changes nothing."""
         require("such a change has no effect", not self.on("min_isr_change_clears_elr"))
@@ -434,6 +429,21 @@ class Planned(Controller):
         """The operator removes a log directory."""
         self._take_step(s, StepKind.REMOVE_DIRECTORY, broker=broker)
         self.lose_directory(s, broker)
+
+    def refusal(self, s: State) -> Number:
+        """The error with which the controller refuses the plan's first step now; NONE if it does not."""
+        now, kind = self.context(s), s.plan[0].kind
+        elections = {
+            StepKind.ELECT_PREFERRED: ElectionType.PREFERRED,
+            StepKind.ELECT_UNCLEAN: ElectionType.UNCLEAN,
+        }
+        return cases(
+            (s.length == 0, Error.NONE),
+            (kind == StepKind.REASSIGN, handlers.reassign(now, s.target).answer),
+            (kind == StepKind.CANCEL_REASSIGNMENT, handlers.cancel_reassignment(now).answer),
+            *((kind == step, handlers.elect_leader(now, of).answer) for step, of in elections.items()),
+            otherwise=Error.NONE,
+        )
 
     # --- what can come of it ----------------------------------------------------------------------------
 

@@ -51,6 +51,20 @@ class Hypothesis(NamedTuple):
     values: tuple[Any, ...] = ()
 
 
+def encode(protocol: Controller, plain: Mapping[str, Any]) -> Scalars:
+    """The scalars of a state given as plain values. Fields that the state type lacks are ignored.
+
+    Missing hidden variables have their initial values. Missing ``elr_entries`` are one entry for each ELR member.
+    """
+    known, partition = protocol.state.fields, plain["partition"]
+    hidden: dict[str, object] = {"partition": {"offline": [], **partition}}
+    if protocol.has_index and "elr_entries" not in plain:
+        hidden["elr_entries"] = [int(slot in partition["elr"]) for slot in range(protocol.p.brokers)]
+    return protocol.state.encode(
+        {name: value for name, value in {**plain, **hidden}.items() if name in known}
+    )
+
+
 class ControllerStepper:
     """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
 
@@ -153,16 +167,8 @@ class ControllerStepper:
     # --- states ---------------------------------------------------------------------------------------
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a state given as plain values. Fields that the state type lacks are ignored.
-
-        Missing hidden variables have their initial values. Missing ``elr_entries`` are one entry for each ELR member.
-        """
-        known, partition = self.protocol.state.fields, plain["partition"]
-        hidden: dict[str, object] = {"partition": {"offline": [], **partition}}
-        if self.protocol.has_index and "elr_entries" not in plain:
-            hidden["elr_entries"] = [int(slot in partition["elr"]) for slot in range(self.slots)]
-        found = {name: value for name, value in {**plain, **hidden}.items() if name in known}
-        return self.protocol.state.encode(found)
+        """The scalars of a state, as the function ``encode`` returns them."""
+        return encode(self.protocol, plain)
 
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a partition given as plain values, as a part of a state's scalars."""
