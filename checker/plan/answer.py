@@ -131,9 +131,9 @@ def answer(plan: Plan, cluster: ObservedCluster, faults: int, searches: Searches
     findings = [f for kind in kinds for f in _findings(kind, searches)]
     order = list(NAMES)
     findings.sort(key=lambda f: (order.index(f.outcome), f.reached.faults, not f.added, f.name))
-    waiting_kinds = [kind for kind in kinds if not _can_be_done(kind, searches)]
-    found = PlanAnswer(plan, cluster, faults, kinds, findings, searches, waiting_kinds)
+    found = PlanAnswer(plan, cluster, faults, kinds, findings, searches)
     if searches.stopped_by is None:
+        found.never_ends = [kind for kind in kinds if not _can_be_done(kind, searches)]
         found.findings = [_explained(f, n, searches) for n, f in enumerate(_narrowed(findings, searches))]
         found.instead = _instead(found)
     return found

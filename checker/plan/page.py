@@ -44,7 +44,7 @@ def _page(found: PlanAnswer) -> Iterator[str]:
         yield f"{found.instead.of - found.instead.left:,} of {found.instead.of:,} partitions at risk are then safe.</p>"
     for outcome in NAMES:
         own = [f for f in found.findings if f.outcome == outcome][:MOST_KINDS]
-        yield f"<h2>{_text(TITLES[outcome])}</h2>" if own else ""
+        yield f"<h2>{_text(TITLES[outcome])}</h2>" * bool(own)
         for finding in own:
             yield f"<details><summary>{_text(title_of(finding))}</summary>"
             yield f"<p>Now: {_text(', '.join(f'{n} {v}' for n, v in now(found, finding).items() if v != 'none'))}</p>"

@@ -19,6 +19,7 @@ import numpy as np
 
 from highwater.checker.engines.native.state_graph import VisitedStates, visited
 from highwater.checker.engines.state_graph import Layout
+from highwater.checker.plan.answer import NAMES
 from highwater.checker.plan.kinds import ObservedCluster, PartitionKind
 from highwater.checker.plan.search import Searches
 from highwater.checker.plan.steps import OperatorStep, Plan, read_plan
@@ -52,6 +53,10 @@ class Found:
     moments: int = 0
     states: int = 0
     by_faults: Counter[int] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """The outcomes that followed; "lost" counts unclean elections whose search also foresees a loss."""
+    unforeseen: list[tuple[str, str, str]] = field(default_factory=list)
+    """The outcomes that no search names, each with its partition and moment."""
     missed: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -130,6 +135,7 @@ class _Window:
         self.kinds: dict[str, PartitionKind] = {}
         self.plan = plan
         self.faults, self._models = faults, models
+        self.ended: set[str] = set()
         for kind in cluster.kinds(plan, faults):
             for partition, _ in kind.partitions:
                 self.kinds[partition.name] = kind
@@ -170,8 +176,36 @@ class _Window:
         if not match.any():
             return None
         if column("lost")[match].all():
-            del self.kinds[name]
+            self.ended.add(name)
         return self.faults - int(column("faults_left")[match].max())
+
+    def knows(self, name: str) -> bool:
+        """True if the window has the partition, and no loss has ended its search."""
+        return name in self.kinds and name not in self.ended
+
+    def outcomes(self, name: str, before: dict[str, Any] | None, state: dict[str, Any]) -> Iterator[str]:
+        """The outcomes that a recorded state shows."""
+        least = min(size for size, _ in self.kinds[name].settings)
+        if state["leader"] is None:
+            yield "offline"
+        elif len(state["isr"]) < min(least, len(state["replicas"])):
+            yield "min-isr"
+        if before is not None and state["leader"] not in (
+            None,
+            before["leader"],
+            *before["isr"],
+            *before["elr"],
+        ):
+            yield "unclean"
+            if "lost" in self.named(name):
+                yield "lost"
+
+    def named(self, name: str) -> set[str]:
+        """The outcomes that the search names for a partition."""
+        starts = self.kinds[name].starts
+        self._models.search(starts)
+        found = {goal for start in starts for goal in self._models.outcomes(start)}
+        return {short for short, goal in NAMES.items() if goal in found}
 
     def _search(self, kind: PartitionKind) -> tuple[Any, VisitedStates]:
         if id(kind) not in self._seen:
@@ -194,9 +228,13 @@ def follow(folder: Path, faults: int) -> Found:
     for number, _ in enumerate(Reading(log, follower, report).followed(), 1):
         for partition in follower.image.of_topics():
             state = {f: getattr(partition.observed, f) for f in FIELDS}
-            if window is not None and state != last.get(partition.name) and partition.name in window.kinds:
+            if window is not None and state != last.get(partition.name) and window.knows(partition.name):
                 found.states += 1
                 needed = window.faults_to(partition.name, state)
+                for outcome in window.outcomes(partition.name, last.get(partition.name), state):
+                    found.outcomes[outcome] += 1
+                    if outcome not in window.named(partition.name):
+                        found.unforeseen.append((partition.name, window.plan.text, outcome))
                 if needed is None:
                     found.missed.append((partition.name, window.plan.text, state))
                 else:
@@ -220,19 +258,15 @@ def recordings(root: Path) -> Iterator[Path]:
 if __name__ == "__main__":
     import sys
 
-    total = Found()
     for folder in recordings(Path(sys.argv[1])):
-        if len(sys.argv) > 3 and sys.argv[3] not in str(folder):
-            continue
-        one = follow(folder, int(sys.argv[2]))
-        print(
-            folder.parent.parent.name,
-            folder.name,
-            one.moments,
-            one.states,
-            dict(one.by_faults),
-            len(one.missed),
-            flush=True,
-        )
-        for miss in one.missed[:4]:
-            print("   ", miss)
+        if len(sys.argv) <= 3 or sys.argv[3] in str(folder):
+            one = follow(folder, int(sys.argv[2]))
+            counts = (
+                one.moments,
+                one.states,
+                dict(one.by_faults),
+                dict(one.outcomes),
+                one.unforeseen,
+                one.missed,
+            )
+            print(folder.name, *counts, flush=True)
