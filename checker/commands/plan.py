@@ -136,7 +136,7 @@ def plan(
     if page is not None:
         with written("--html", page) as beside:
             write_page(found, beside)
-    output.write(to_json(found, str(paths[0]), time.perf_counter() - started))
+    output.write([to_json(found, str(paths[0]), time.perf_counter() - started)])
     return _status(found, fail_on, added)
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from docs.bench.measure import Run, run
 
@@ -101,6 +102,16 @@ def _generated(records: int) -> Callable[[Path], object]:
     return write
 
 
+def _snapshot(folder: Path) -> object:
+    """Write the snapshot of a cluster with 10,000 partitions of 12 brokers, in the middle of its life."""
+    from tests.generation import write_log
+
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as name:
+        write_log(Path(name), records=300_000, snapshot_every=100_000)
+        newest = max(Path(name).glob("*.checkpoint"))
+        return shutil.copy(newest, folder / newest.name)
+
+
 def _model_runs(fetches: int) -> Callable[[Path], object]:
     def write(folder: Path) -> object:
         from tests.generation.laps import write_runs
@@ -121,6 +132,9 @@ _INDUCTION = (
     "unbounded",
 )
 _OPERATOR = ("--set", "reassignments=1", "--set", "leads_elsewhere=1")
+
+_PLAN = ("plan", LOG)
+_OF_PLAN: dict[str, Any] = {"cold": True, "status": 1, "log": _snapshot}
 
 PARTS: dict[str, tuple[Case, ...]] = {
     "check": (
@@ -227,6 +241,13 @@ PARTS: dict[str, tuple[Case, ...]] = {
             status=1,
         ),
     ),
+    "plan": (
+        Case(
+            "10,000 partitions, restart of a broker, a fault", (*_PLAN, "--restart", "2"), "2 s", **_OF_PLAN
+        ),
+        Case("the same, two faults", (*_PLAN, "--restart", "2", "--faults", "2"), "10 s", **_OF_PLAN),
+        Case("a roll of all 12 brokers, a fault", (*_PLAN, "--roll", "all"), "20 s, 500 MB", **_OF_PLAN),
+    ),
     "replay": (
         Case(
             "a generated metadata log",
@@ -280,5 +301,5 @@ PARTS: dict[str, tuple[Case, ...]] = {
     ),
 }
 """The parts of the benchmarks, by name."""
-BY_DEFAULT = ("check", "examples", "prove", "replay", "spark")
+BY_DEFAULT = ("check", "examples", "prove", "plan", "replay", "spark")
 """The parts that ``make bench`` measures."""

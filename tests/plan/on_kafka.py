@@ -162,7 +162,8 @@ class OnKafka:
         sizes = {
             "brokers": setting.slots, "replication_factor": setting.factor, "min_isr": setting.min_isr,
             "max_min_isr": 3, "reassignments": 1, "replication_factor_changes": 1,
-            "unclean_election": int(setting.unclean), "leads_elsewhere": 1, "removals": 1, "directories": 1, "failovers": 1, "max_elr_entries": 4,
+            "unclean_election": int(setting.unclean), "leads_elsewhere": 1, "removals": 1, "directories": 1,
+            "failovers": 1, "max_elr_entries": 4,
             "max_broker_epoch": 20, "max_leader_epoch": 50, "max_partition_epoch": 50,
         }  # fmt: skip
         self.model = Model(Controller(sizes, rules))

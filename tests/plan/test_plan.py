@@ -14,7 +14,7 @@ from highwater.checker.plan.search import Searches
 from highwater.checker.plan.steps import read_plan
 from highwater.model.language.interpreter import interpreter_of
 from tests.command import highwater
-from tests.generation.records import feature
+from tests.generation.records import MIN_ISR, feature, setting
 from tests.plan.made import DIRECTORY, cluster, counts, healthy, plan
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
@@ -89,6 +89,16 @@ def test_what_can_happen_without_the_plan_is_told_apart(tmp_path: Path) -> None:
     assert answer["outcomes"]["lost"] == {"by_faults": [0, 1], "without_plan": [0, 1]}
     assert plan(folder, "--restart", 9, "--added")[0].status == 0
     assert plan(folder, "--drain", 5, "--added")[0].status == 1
+
+
+def test_a_topics_own_value_stays_in_force(tmp_path: Path) -> None:
+    own = [setting(MIN_ISR, "2")]
+    _, answer = plan(
+        cluster(tmp_path / "made", UNDER, more=own), "--set", "min.insync.replicas=3", "--faults", 0
+    )
+    assert counts(answer) == {}
+    _, answer = plan(cluster(tmp_path / "none", UNDER), "--set", "min.insync.replicas=3", "--faults", 0)
+    assert counts(answer) == {"min-isr": [1]}
 
 
 def test_partitions_of_a_kind_are_searched_once(tmp_path: Path) -> None:
