@@ -76,7 +76,7 @@ def alarms(setting: Setting, rules: frozenset[str], most: int, seed: int) -> Ite
     shape = Shape(setting.slots, len(setting.plan), 4, rules)
     searches = Searches()
     model = searches.model(shape)
-    found = visited(model.beginning([_healthy(model, setting)]), SearchOptions(limit_states=200_000))
+    found = visited(model.beginning([healthy_state(model, setting)]), SearchOptions(limit_states=200_000))
     layout = Layout(model.leaves)
     drawn = random.Random(seed).sample(range(len(found.states)), min(len(found.states), 40 * most))
     made = 0
@@ -93,14 +93,17 @@ def alarms(setting: Setting, rules: frozenset[str], most: int, seed: int) -> Ite
             if reached is not None and made < most:
                 made += 1
                 before = _controllers(
-                    model, _healthy(model, setting), path(found.parents, found.parent_instances, state)[1]
+                    model,
+                    healthy_state(model, setting),
+                    path(found.parents, found.parent_instances, state)[1],
                 )
                 after = _controllers(model, start.scalars, reached.path)
                 end = searches.run(start, reached.path)
                 yield Alarm(outcome, setting, (*before, *after), (end[-1][1] if end else plain)["partition"])
 
 
-def _healthy(model: Model, setting: Setting) -> Scalars:
+def healthy_state(model: Model, setting: Setting) -> Scalars:
+    """The state in which all brokers are up and all replicas are in the ISR."""
     replicas, brokers = list(range(setting.factor)), list(range(setting.slots))
     protocol = model.protocol
     assert isinstance(protocol, Planned)

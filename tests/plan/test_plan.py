@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from highwater.checker.plan.cluster import read_cluster
+from highwater.checker.plan.kinds import Shape
 from highwater.checker.plan.search import Searches
 from highwater.checker.plan.steps import read_plan
 from highwater.model.language.interpreter import interpreter_of
+from highwater.traces.rules.profiles import rule_set
 from tests.command import highwater
 from tests.generation.records import MIN_ISR, feature, setting
 from tests.plan.made import DIRECTORY, cluster, counts, healthy, plan
+from tests.plan.on_kafka import SETTINGS, healthy_state
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
 ALONE = healthy(replicas=[5], isr=[5], leader=5)
@@ -191,6 +194,20 @@ def test_the_native_search_and_the_interpreter_reach_the_same_outcomes(tmp_path:
     assert len(seen) == searches.states
     lost = any(model.decode(state)["lost"] for state in seen)
     assert ("committed_records_are_lost" in searches.outcomes(start)) == lost
+
+
+@pytest.mark.parametrize(
+    ("process", "can"),
+    [("UP", True), ("SLOW", True), ("KILLED", False), ("DAMAGED", False), ("STOPPING", False)],
+)
+def test_a_follower_joins_the_isr_only_while_it_runs(process: str, can: bool) -> None:
+    setting = SETTINGS[0]
+    model = Searches().model(Shape(setting.slots, len(setting.plan), 4, rule_set("kafka_4_2").rules))
+    (join,) = [i for i in model.instances if i.action.name == "join" and i.parameters["broker"] == 1]
+    plain = model.decode(healthy_state(model, setting))
+    plain["partition"]["isr"], plain["process"] = [0, 2], ["UP", process, "UP"]
+    refused = interpreter_of(model).refusals(model.protocol.state.encode(plain), join)
+    assert (not list(refused)) == can
 
 
 @needs_clusters_4_2

@@ -10,11 +10,11 @@ from tests.plan.recorded import follow
 from tests.slow import all_but
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
-FAST = ("down-elr-unclean-210", "minisr-loss-elr", "reassigns-elr")
+FAST = ("down-elr-unclean-210", "minisr-loss-elr", "reassigns-elr", "requests-elr")
 
 
 @needs_clusters_4_2
-@pytest.mark.parametrize("name", all_but(FAST, NAMES_4_2, "every recording, where the fast tests have three"))
+@pytest.mark.parametrize("name", all_but(FAST, NAMES_4_2, "every recording, where the fast tests have four"))
 def test_nothing_happened_that_no_plan_foresaw(name: str) -> None:
     found = follow(CLUSTERS_4_2 / name, 2)
     assert found.moments
