@@ -30,6 +30,7 @@ from highwater.checker.runner import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError
+from highwater.model.versions import versions
 from highwater.traces.reading import TraceError, printable
 
 
@@ -136,7 +137,8 @@ def plan(
     if page is not None:
         with written("--html", page) as beside:
             write_page(found, beside)
-    output.write(to_json(found, str(paths[0]), time.perf_counter() - started))
+    seconds = time.perf_counter() - started
+    output.write(to_json(found, str(paths[0]), seconds) | {"versions": versions("plan")})
     return _status(found, fail_on, added)
 
 
