@@ -9,7 +9,7 @@ import highwater
 
 SCHEMAS = {
     "result": 2, "proof": 2, "difference": 1, "tables": 2, "gate": 2, "mutation": 2, "report": 2,
-    "internal-error": 1, "conform": 1, "incidents": 1,
+    "internal-error": 1, "conform": 1, "incidents": 1, "plan": 1,
 }  # fmt: skip
 """The schema version of each kind of JSON result. It rises if programs that read the result must be changed."""
 

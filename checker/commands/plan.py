@@ -19,7 +19,7 @@ from highwater.checker.commands.options import (
     rule_option,
     workers_option,
 )
-from highwater.checker.plan.answer import NAMES, PlanAnswer, answer
+from highwater.checker.plan.answer import PlanAnswer, answer, down_to
 from highwater.checker.plan.cluster import read_cluster
 from highwater.checker.plan.kinds import MOST_FAULTS
 from highwater.checker.plan.page import write_page
@@ -30,6 +30,7 @@ from highwater.checker.runner import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError
+from highwater.model.versions import versions
 from highwater.traces.reading import TraceError, printable
 
 
@@ -128,22 +129,19 @@ def plan(
         raise InputError(printable(wrong, 1000)) from None
     finally:
         live.end()
-    if quiet:
-        output.say(headline(found))
-    else:
-        for line in lines(found, width(), verbose=verbose):
-            output.say(line)
+    said = headline(found, fail_on, only_added=added)
+    for line in [said] if quiet else [said, *lines(found, width(), verbose=verbose)]:
+        output.say(line)
     if page is not None:
         with written("--html", page) as beside:
             write_page(found, beside)
-    output.write([to_json(found, str(paths[0]), time.perf_counter() - started)])
+    seconds = time.perf_counter() - started
+    output.write(to_json(found, str(paths[0]), seconds) | {"versions": versions("plan")})
     return _status(found, fail_on, added)
 
 
 def _status(found: PlanAnswer, fail_on: str, added: bool) -> Status:
-    order = list(NAMES)
-    least = order.index("fails" if fail_on == "stuck" else fail_on)
-    if any(order.index(f.outcome) <= least and (f.added or not added) for f in found.findings):
+    if any(f.outcome in down_to(fail_on) and (f.added or not added) for f in found.findings):
         return Status.VIOLATED
     if found.searches.stopped_by == "interrupted":
         return Status.INTERRUPTED

@@ -87,10 +87,12 @@ class StandingPlan:
         follower, offset, now = following.follower, following.counts.next_offset, time.monotonic()
         if follower is None or following.is_behind or offset == self._offset or now < self._next:
             return
-        cluster = ObservedCluster(
-            follower.image, follower.beliefs, follower.rules.rules, follower.rules.profile
-        )
-        metrics.margins(self._action, margins(self._action, self._broker, cluster, self._searches))
+        rules = follower.rules
+        cluster = ObservedCluster(follower.image, follower.beliefs, rules.rules, rules.profile, (None, False))
+        try:
+            metrics.margins(self._action, margins(self._action, self._broker, cluster, self._searches))
+        except InputError as wrong:
+            note(f"--plan: {printable(wrong, 300)}")
         self._offset, self._next = offset, now + _PLAN_SECONDS
 
 

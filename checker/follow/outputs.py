@@ -335,6 +335,7 @@ class Metrics:
 
     def margins(self, action: str, of_brokers: Iterable[tuple[int, Mapping[str, int]]]) -> None:
         """Set how many partitions come to each outcome if a broker is restarted, or killed."""
+        self._plan.clear()
         for broker, counts in of_brokers:
             for outcome, number in counts.items():
                 self._plan.labels(action, broker, outcome).set(number)

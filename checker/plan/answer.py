@@ -17,7 +17,7 @@ from highwater.model.replication.controller import Controller
 from highwater.traces.metadata.beliefs.controller_stepper import encode
 from highwater.traces.metadata.image import TOPIC
 from highwater.traces.reports.findings import Defect, defects
-from highwater.traces.reports.observed import MIN_ISR
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
 from highwater.traces.reports.text import brokers
 
 NAMES = {
@@ -30,8 +30,18 @@ NAMES = {
 }
 """The outcomes by their short names, the worst first."""
 GOALS: dict[str, Goal] = {goal.name: goal for goal in OUTCOMES}
+SETTINGS = (MIN_ISR, UNCLEAN)
+"""The settings of a start, in their order there."""
 BAD = ("lost", "stuck", "fails")
 """The outcomes that do not pass by themselves."""
+
+
+def down_to(least: str) -> list[str]:
+    """The outcomes from the worst to ``least``; "stuck" includes a failing controller."""
+    order = list(NAMES)
+    return order[: order.index("fails" if least == "stuck" else least) + 1]
+
+
 _MOST_EXPLAINED = 10
 """The most findings that are searched again without known defects."""
 _MOST_ORDERS = 24
@@ -179,12 +189,11 @@ def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) ->
     """The settings that a finding needs, in words; "" if it happens with all that are possible."""
     if holds == possible:
         return ""
-    uncleans, min_isrs = {unclean for _, unclean in holds}, sorted({size for size, _ in holds})
     parts = []
-    if len(min_isrs) < len({size for size, _ in possible}):
-        parts.append(f"min.insync.replicas is {' or '.join(map(str, min_isrs))}")
-    if len(uncleans) < len({unclean for _, unclean in possible}):
-        parts.append(f"unclean.leader.election.enable is {str(uncleans.pop()).lower()}")
+    for place, name in enumerate(SETTINGS):
+        values = {settings[place] for settings in holds}
+        if len(values) < len({settings[place] for settings in possible}):
+            parts.append(f"{name} is {' or '.join(str(value).lower() for value in sorted(values))}")
     return " and ".join(parts) or "settings that the log does not have are so"
 
 
@@ -318,8 +327,22 @@ def _variants(found: PlanAnswer, at_risk: set[str]) -> Iterator[tuple[str, Plan]
             )
         for order in itertools.islice(itertools.permutations(returns), 1, _MOST_ORDERS):
             yield f"in the order {','.join(map(str, order))}", _in_order(plan, order)
-    if (per_topic := _per_topic(plan, found)) != plan:
-        yield "set min.insync.replicas for the topics that have no value of their own", per_topic
+    if any(step.kind == "SET_MIN_ISR" and step.topic is None for step in plan.steps):
+        configs = found.cluster.image.configs
+        topics = [t for t in found.cluster.image.names if MIN_ISR not in configs.get((TOPIC, t), {})]
+        steps = [one for step in plan.steps for one in _of_topics(step, topics)]
+        text = "set min.insync.replicas for the topics that have no value of their own"
+        yield (
+            text if topics else "leave it out: every topic has its own value",
+            replace(plan, steps=tuple(steps)),
+        )
+
+
+def _of_topics(step: OperatorStep, topics: list[str]) -> list[OperatorStep]:
+    """The step or, if it sets the cluster's min.insync.replicas, a step for each of the topics."""
+    if step.kind != "SET_MIN_ISR" or step.topic is not None:
+        return [step]
+    return [replace(step, topic=topic, text=f"{step.text} {topic}") for topic in topics]
 
 
 def _in_order(plan: Plan, order: Sequence[int]) -> Plan:
@@ -327,16 +350,3 @@ def _in_order(plan: Plan, order: Sequence[int]) -> Plan:
     of = {b: [s for s in plan.steps if s.broker == b and s.kind in ("STOP", "AWAIT_RETURN")] for b in order}
     others = [s for s in plan.steps if not any(s in steps for steps in of.values())]
     return replace(plan, steps=(*others, *(s for b in order for s in of[b])))
-
-
-def _per_topic(plan: Plan, found: PlanAnswer) -> Plan:
-    """The plan with a setting of the topics in place of the cluster's, for topics without their own value."""
-    configs = found.cluster.image.configs
-    topics = [t for t in found.cluster.image.names if MIN_ISR not in configs.get((TOPIC, t), {})]
-    steps: list[OperatorStep] = []
-    for step in plan.steps:
-        if step.kind == "SET_MIN_ISR" and step.topic is None:
-            steps += [replace(step, topic=topic, text=f"{step.text} {topic}") for topic in topics]
-        else:
-            steps.append(step)
-    return replace(plan, steps=tuple(steps))

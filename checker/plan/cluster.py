@@ -30,8 +30,9 @@ def read_cluster(
     found = [i for i in inputs(paths).found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     if len(found) != 1:
         raise InputError(f"{paths[0]}: {len(found)} metadata logs, where one is expected")
-    log = open_copies(found[0].path, found[0].copies)
-    report = Report(str(found[0].path), log.kind, "")
+    one = found[0]
+    log = open_copies(one.path, one.copies)
+    report = Report(str(one.path), log.kind, "")
     follower = replay_metadata(log, report)
     if report.interrupted:
         raise KeyboardInterrupt
@@ -47,7 +48,9 @@ def read_cluster(
     doubts = list(dict.fromkeys(doubt.summary for doubt in report.doubts))
     if left := sorted(image.unfollowed.values()):
         doubts.append(f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''} cannot be followed")
-    return ObservedCluster(image, follower.beliefs, chosen.rules, profile, assumed, tuple(doubts))
+    return ObservedCluster(
+        image, follower.beliefs, chosen.rules, profile, assumed, tuple(doubts), tuple(report.notes)
+    )
 
 
 def _profile(kafka: str, elr: bool) -> str:

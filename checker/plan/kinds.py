@@ -99,7 +99,7 @@ class ObservedCluster:
 
     - ``rules``: those that its controllers follow from now on
     - ``assumed``: min.insync.replicas and unclean election where the log does not have them; None: any value
-    - ``doubts``: what is not known about the cluster, in sentences
+    - ``doubts``, ``notes``: what is not known about the cluster, and what was noted about the log, in sentences
     """
 
     image: Image
@@ -108,6 +108,7 @@ class ObservedCluster:
     profile: str
     assumed: tuple[int | None, bool | None] = (None, None)
     doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def kinds(self, plan: Plan, faults: int) -> list[PartitionKind]:
         """The kinds of all partitions. Raises InputError if a partition is too large for the model."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from highwater.checker.base.text import aligned, columns
-from highwater.checker.plan.answer import BAD, GOALS, NAMES, PlanAnswer, Risk
+from highwater.checker.plan.answer import BAD, GOALS, NAMES, SETTINGS, PlanAnswer, Risk, down_to
 from highwater.traces.reading import printable
 from highwater.traces.reports.text import count, fold
 
@@ -94,22 +94,25 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, t
 # --- text -----------------------------------------------------------------------------------------------------
 
 
-def headline(found: PlanAnswer) -> str:
-    """The answer in one line."""
-    whole = count(found.partitions, "partition")
-    for outcome in BAD:
-        for faults in range(found.faults + 1):
-            if number := found.count(outcome, faults):
-                also = number - found.count(outcome, faults, added=True)
-                too = f"; {also:,} of them also without the plan" if also else ""
+def headline(found: PlanAnswer, fail_on: str = BAD[-1], *, only_added: bool = False) -> str:
+    """The answer in one line: the worst outcome that the plan adds, else the worst that happens without it, too.
+
+    ``fail_on`` is the least outcome that counts. ``only_added``: only outcomes that the plan adds.
+    """
+    whole, outcomes = count(found.partitions, "partition"), down_to(fail_on)
+    for added in (True,) if only_added else (True, False):
+        for outcome, faults in product(outcomes, range(found.faults + 1)):
+            if number := found.count(outcome, faults, added=added):
                 needs = {
                     f.condition for f in found.findings if f.outcome == outcome and f.reached.faults <= faults
                 }
                 condition = f", if {needs.pop()}" if len(needs) == 1 and needs != {""} else ""
-                return f"{number:,} of {whole} can {TITLES[outcome]} {_with(faults)}{condition}{too}"
+                also = "" if added else "; also without the plan"
+                return f"{number:,} of {whole} can {TITLES[outcome]} {_with(faults)}{condition}{also}"
+    none = f"no partition of {found.partitions:,} can {' or '.join(TITLES[o] for o in outcomes)}"
     if why := found.why_incomplete:
-        return f"NOT KNOWN: {printable(why, 300)}; nothing that was searched is lost or stays offline"
-    return f"SAFE {_with(found.faults)}: no partition of {found.partitions:,} loses records or stays offline"
+        return f"NOT KNOWN: {printable(why, 300)}; as far as is known, {none}"
+    return f"SAFE {_with(found.faults)}: {'because of the plan, ' if only_added else ''}{none}"
 
 
 def _with(faults: int) -> str:
@@ -117,8 +120,7 @@ def _with(faults: int) -> str:
 
 
 def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Iterator[str]:
-    """The lines of the text report."""
-    yield headline(found)
+    """The lines of the text report below the headline."""
     plan, rules = printable(found.plan.text, 300), found.cluster.profile
     yield from fold(f"{plan}; up to {count(found.faults, 'fault')}; rules {rules}", "  ", width, "    ")
     table = list(outcome_table(found))
@@ -137,7 +139,7 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
         if not verbose and len(own) > MOST_RUNS:
             yield ""
             left = count(len(own) - MOST_RUNS, "more kind")
-            yield f"{left} of partitions can {TITLES[outcome]}; --verbose lists them"
+            yield f"{left} of partition can {TITLES[outcome]}: see --verbose or --html"
     if found.never_ends:
         names = [p.name for kind in found.never_ends for p, _ in kind.partitions]
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
@@ -157,7 +159,8 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
 
 def outcome_table(found: PlanAnswer) -> Iterator[list[str]]:
     """The rows of the table of outcomes, with the numbers of partitions; the first row has the titles."""
-    yield ["", *(count(n, "fault") if n else "no fault" for n in range(found.faults + 1)), "without the plan"]
+    faults = ["no fault", *(count(n, "fault") for n in range(1, found.faults + 1))]
+    yield ["", *faults, f"without the plan, {faults[-1]}"]
     for outcome, title in TITLES.items():
         counts = [found.count(outcome, faults) for faults in range(found.faults + 1)]
         if any(counts):
@@ -185,7 +188,9 @@ def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[st
     yield from columns(rows, "  ", width)
     if finding.unless:
         who = " or ".join(map(str, finding.unless))
-        yield from fold(f"If broker {who} has every committed record, none is lost so.", "  ", width, "    ")
+        yield from fold(
+            f"If broker {who} has every committed record, none is lost in this way.", "  ", width, "    "
+        )
     if finding.defect is not None:
         yield from fold(
             f"Known defect: {finding.defect.title} See {finding.defect.entry}", "  ", width, "    "
@@ -196,21 +201,18 @@ def notes(found: PlanAnswer) -> Iterator[str]:
     """The assumptions of the answer, and the reasons why it is incomplete."""
     if why := found.why_incomplete:
         yield f"More can happen: {printable(why, 1000)}."
+    yield from found.cluster.notes
     yield (
         "A metadata log does not show which replica outside the ISR has caught up: none counts as caught up. A broker "
         "that is killed keeps its log; a lost log is a fault."
     )
-    unknown = [name for name, kinds in _unknown_settings(found).items() if kinds]
+    unknown = [
+        name
+        for place, name in enumerate(SETTINGS)
+        if any(len({one[place] for one in kind.settings}) > 1 for kind in found.kinds)
+    ]
     if unknown:
         yield f"Not in the log, so that every value counts: {', '.join(unknown)}; --assume NAME=VALUE sets one."
-
-
-def _unknown_settings(found: PlanAnswer) -> dict[str, bool]:
-    settings = [kind.settings for kind in found.kinds]
-    return {
-        "min.insync.replicas": any(len({size for size, _ in one}) > 1 for one in settings),
-        "unclean.leader.election.enable": any(len({unclean for _, unclean in one}) > 1 for one in settings),
-    }
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------
@@ -236,12 +238,7 @@ def to_json(found: PlanAnswer, source: str, seconds: float) -> dict[str, Any]:
         "never_ends": [p.name for kind in found.never_ends for p, _ in kind.partitions][:MOST_NAMED],
         "instead": None
         if found.instead is None
-        else {
-            "text": found.instead.text,
-            "plan": [step.text for step in found.instead.plan.steps],
-            "left": found.instead.left,
-            "of": found.instead.of,
-        },
+        else vars(found.instead) | {"plan": [step.text for step in found.instead.plan.steps]},
         "assumptions": list(notes(found)),
         "incomplete": found.why_incomplete,
         "distinct_states": found.searches.states,
@@ -265,12 +262,5 @@ def _finding_json(found: PlanAnswer, finding: Risk) -> dict[str, Any]:
         "count": len(finding.kind.partitions),
         "partitions": [p.name for p, _ in islice(finding.kind.partitions, MOST_NAMED)],
         "now": now(found, finding),
-        "run": [
-            {
-                "action": step.action,
-                "sentence": step.sentence,
-                "changes": {n: list(p) for n, p in step.changes.items()},
-            }
-            for step in told_run(found, finding)
-        ],
+        "run": [vars(step) for step in told_run(found, finding)],
     }

@@ -12,6 +12,7 @@ from typing import Any
 from highwater.checker.base.problems import InputError
 from highwater.traces.metadata.image import TOPIC, Image, Partition
 from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
+from highwater.traces.reports.text import count
 from highwater.traces.rules.profiles import ELR_VERSION
 
 STAYS_AWAY, RETURNS = 0, 1
@@ -62,30 +63,29 @@ def read_plan(options: Sequence[tuple[str, str]], image: Image) -> Plan:
     return Plan(" ".join(f"--{name} {value}".rstrip() for name, value in options), tuple(steps))
 
 
-def _brokers(option: str, value: str, image: Image) -> list[int]:
+def _brokers(value: str, image: Image) -> list[int]:
     if value == "all":
         return sorted(image.brokers)
     found = []
     for part in value.split(","):
         if not re.fullmatch(r"[0-9]{1,9}", part) or int(part) not in image.brokers:
-            known = ", ".join(map(str, sorted(image.brokers)))
-            raise InputError(f"--{option}: there is no broker {part!r}; there are {known}")
+            raise InputError(
+                f"there is no broker {part!r}; there are {', '.join(map(str, sorted(image.brokers)))}"
+            )
         found.append(int(part))
     return found
 
 
-def _each(
-    kind: str, says: str, option: str, step_value: int = 0
-) -> Callable[[str, Image], Iterator[OperatorStep]]:
+def _each(kind: str, says: str, step_value: int = 0) -> Callable[[str, Image], Iterator[OperatorStep]]:
     def read(value: str, image: Image) -> Iterator[OperatorStep]:
-        for broker in _brokers(option, value, image):
+        for broker in _brokers(value, image):
             yield OperatorStep(kind, says.format(broker), broker, step_value)
 
     return read
 
 
 def _roll(value: str, image: Image) -> Iterator[OperatorStep]:
-    for broker in _brokers("roll", value, image):
+    for broker in _brokers(value, image):
         yield OperatorStep("STOP", f"restart broker {broker}", broker, RETURNS)
         yield OperatorStep("AWAIT_RETURN", f"wait until broker {broker} is back", broker)
 
@@ -122,7 +122,10 @@ def _reassign(value: str, image: Image) -> Iterator[OperatorStep]:
         if name not in known:
             raise InputError(f"--reassign {path}: Kafka answers UNKNOWN_TOPIC_OR_PARTITION for {name}")
     yield OperatorStep(
-        "REASSIGN", f"reassign {len(targets)} partitions", partitions=frozenset(targets), targets=targets
+        "REASSIGN",
+        f"reassign {count(len(targets), 'partition')}",
+        partitions=frozenset(targets),
+        targets=targets,
     )
 
 
@@ -137,7 +140,7 @@ def _cancel(_: str, image: Image) -> Iterator[OperatorStep]:
     if not going:
         raise InputError("--cancel-reassignments: Kafka answers NO_REASSIGNMENT_IN_PROGRESS")
     names = frozenset(p.name for p in going)
-    yield OperatorStep("CANCEL_REASSIGNMENT", f"cancel {len(names)} reassignments", partitions=names)
+    yield OperatorStep("CANCEL_REASSIGNMENT", f"cancel {count(len(names), 'reassignment')}", partitions=names)
 
 
 def _elect(value: str, image: Image) -> Iterator[OperatorStep]:
@@ -164,10 +167,10 @@ def _feature(value: str, image: Image) -> Iterator[OperatorStep]:
 
 def _remove_directory(value: str, image: Image) -> Iterator[OperatorStep]:
     broker, _, directory = value.partition(":")
-    (number,) = _brokers("remove-directory", broker, image)[:1]
+    (number,) = _brokers(broker, image)[:1]
     known = image.brokers[number].directories
     if directory.startswith("/"):
-        directory = known[0] if len(known) == 1 else _directory_id(Path(directory))
+        directory = _directory_id(Path(directory))
     if directory not in known:
         there_are = f"broker {number} has the directories {', '.join(known) or 'none'}, by their ids"
         raise InputError(
@@ -191,13 +194,13 @@ ACTIONS: dict[str, tuple[str | None, str, Callable[[str, Image], Iterator[Operat
     "restart": (
         "BROKER,…",
         "Stop brokers cleanly; they start again.",
-        _each("STOP", "restart broker {}", "restart", RETURNS),
+        _each("STOP", "restart broker {}", RETURNS),
     ),
-    "kill": ("BROKER,…", "Kill brokers; they start again.", _each("KILL", "kill broker {}", "kill")),
+    "kill": ("BROKER,…", "Kill brokers; they start again.", _each("KILL", "kill broker {}")),
     "drain": (
         "BROKER,…",
         "Stop brokers cleanly; they stay away.",
-        _each("STOP", "stop broker {}, which stays away", "drain", STAYS_AWAY),
+        _each("STOP", "stop broker {}, which stays away", STAYS_AWAY),
     ),
     "roll": (
         "BROKER,…",
@@ -220,7 +223,7 @@ ACTIONS: dict[str, tuple[str | None, str, Callable[[str, Image], Iterator[Operat
     "unregister": (
         "BROKER,…",
         "Unregister brokers.",
-        _each("UNREGISTER", "unregister broker {}", "unregister"),
+        _each("UNREGISTER", "unregister broker {}"),
     ),
     "remove-directory": (
         "BROKER:DIR",

@@ -73,7 +73,8 @@ def highwater(arguments: Sequence[str], status: int = 0, environment: Mapping[st
         result = Path(folder) / "result.json"
         line = [*HIGHWATER, *arguments, "--quiet", "--json", str(result)]
         ended = run(line, status, environment=environment)
-        results = json.loads(result.read_text(encoding="utf-8"))
+        found = json.loads(result.read_text(encoding="utf-8"))
+        results = found if isinstance(found, list) else [found]
     return Run(ended.wall, ended.processor, ended.memory, ended.output, tuple(results))
 
 

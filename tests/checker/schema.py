@@ -39,6 +39,8 @@ def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list
     for keyword, wanted in schema.items():
         if keyword in _NOTES or keyword in ("prefixItems", "properties"):
             continue
+        if value is None and keyword in ("required", "additionalProperties"):
+            continue
         if keyword == "$ref":
             file, _, name = wanted.partition("#/$defs/")
             there = json.loads((ROOT / file.removeprefix("../../")).read_text()) if file else root
@@ -67,7 +69,7 @@ def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list
                 found += problems(item, stated.get(name, wanted), root, f"{path}.{name}")
         else:
             raise ValueError(f"{keyword} is not known here")
-    if "properties" in schema and "additionalProperties" not in schema:
+    if value is not None and "properties" in schema and "additionalProperties" not in schema:
         for name in schema["properties"].keys() & value.keys():
             found += problems(value[name], schema["properties"][name], root, f"{path}.{name}")
     return found

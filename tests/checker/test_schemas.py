@@ -11,8 +11,10 @@ import pytest
 
 from highwater.model.versions import SCHEMAS, versions
 from tests.checker.conftest import ROOT, Write
+from tests.checker.schema import form_problems
 from tests.command import highwater
 from tests.fuzzing import samples
+from tests.generation.incident import write_incident
 
 FILES = {
     "result": "checker/report/result.schema.json",
@@ -21,6 +23,7 @@ FILES = {
     "mutation": "checker/comparing/mutation.schema.json",
     "report": "traces/reports/report.schema.json",
     "incidents": "checker/follow/incidents.schema.json",
+    "plan": "checker/plan/plan.schema.json",
 }
 DIGESTS = {
     "result": "d7b1ccc9cf03f49b",
@@ -29,6 +32,7 @@ DIGESTS = {
     "mutation": "8ed77a04788119fd",
     "report": "5cf01ed8444cd501",
     "incidents": "60e6a556c5e56365",
+    "plan": "55a301f24030ee6a",
 }
 """Schema → digest, descriptions left out.
 
@@ -97,3 +101,16 @@ def test_so_does_a_report(tmp_path: Path) -> None:
     (report,) = highwater("replay", log, "--json", "-").results
     assert report["versions"]["schema"] == f"highwater-report-{SCHEMAS['report']}"
     assert report["versions"]["highwater"] == versions("report")["highwater"]
+
+
+@pytest.mark.parametrize(
+    ("until", "actions"),
+    [("09:13", ["--roll", "all"]), ("09:26", ["--set", "min.insync.replicas=1"]), ("09:26", ["--kill", "2"])],
+)
+def test_so_does_the_answer_about_a_plan(tmp_path: Path, until: str, actions: list[str]) -> None:
+    write_incident(tmp_path, until)
+    run = highwater("plan", tmp_path, *actions, "--quiet", "--json", tmp_path / "found.json")
+    assert run.status in (0, 1), run
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert form_problems(found, FILES["plan"]) == []
+    assert found["versions"].items() >= versions("plan").items()

@@ -22,6 +22,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from highwater.checker.follow.outputs import Metrics
+from highwater.checker.plan.answer import NAMES
 from highwater.traces.follow.session import STATES, Counts
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.docs.test_language_pages import DOCS
@@ -30,7 +31,7 @@ from tests.traces.follow.clusters import events_of, made_log
 EXAMPLES = DOCS / "examples" / "follow"
 RULES, DASHBOARD = EXAMPLES / "alerts.yml", EXAMPLES / "dashboard.json"
 NAME = re.compile(r"\bhighwater_[a-z_]+")
-LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity)(?:=|!=|=~)\"([^\"]+)\"")
+LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity|outcome)(?:=|!=|=~)\"([^\"]+)\"")
 REQUIRED = "HIGHWATER_NEEDS_PROMETHEUS"
 
 
@@ -42,13 +43,14 @@ def rules() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def served(tmp_path: Path) -> dict[str, set[str]]:
-    """Metric → the values of its label ``state`` or ``severity``."""
+    """Metric → the values of its label ``state``, ``severity`` or ``outcome``."""
     metrics = Metrics(str(tmp_path / "metrics"))
+    metrics.margins("restart", [(2, dict.fromkeys(NAMES, 0))])
     metrics.update(Counts(), [])
     found: dict[str, set[str]] = {}
     for line in (tmp_path / "metrics").read_text().splitlines():
         if name := NAME.match(line):
-            found.setdefault(name[0], set()).update(re.findall(r'(?:state|severity)="([^"]+)"', line))
+            found.setdefault(name[0], set()).update(re.findall(r'(?:state|severity|outcome)="([^"]+)"', line))
     return {name: values for name, values in found.items() if not name.endswith("_created")}
 
 
@@ -138,10 +140,15 @@ WELL = {
         for severity in SEVERITIES
     },
     **{f'highwater_partitions{{state="{state}"}}': "0x60" for state in STATES},
+    **{
+        f'highwater_plan_partitions{{action="restart",broker="2",outcome="{outcome}"}}': "0x60"
+        for outcome in NAMES
+    },
 }
 """Series → values, one a minute, of a cluster without an incident; names are as in the metrics."""
 OPEN, OPENED = ('highwater_incidents{{severity="{}"}}', 'highwater_incidents_opened_total{{severity="{}"}}')
 PARTITIONS = 'highwater_partitions{{state="{}"}}'
+PLANNED = 'highwater_plan_partitions{{action="restart",broker="2",outcome="{}"}}'
 ONCE, LONG_AGO, LATER = "0x28 1x40", "0x5 1x60", "0x29 1x40"
 """The value 1 from minute 29, 6 and 30 on."""
 
@@ -165,6 +172,9 @@ CASES: list[tuple[str, str | None, str | None]] = [
     (PARTITIONS.format("under_min_isr"), "0x24 1x40", "HighwaterUnderMinIsr"),
     (PARTITIONS.format("under_min_isr"), "0x25 1x40", None),
     *((PARTITIONS.format(state), "9x60", None) for state in ("all", "elr", "at_min_isr", "min_isr_unknown")),
+    (PLANNED.format("stuck"), "0x24 1x40", "HighwaterRestartIsUnsafe"),
+    (PLANNED.format("lost"), "0x25 1x40", None),
+    *((PLANNED.format(outcome), "9x60", None) for outcome in ("offline", "unclean", "min-isr")),
     ("highwater_nonconforming_records", ONCE, "HighwaterNonconforming"),
     ("highwater_nonconforming_records", LONG_AGO, None),
     ("highwater_nonconforming_records", "1x28 0x40", None),  # a restart of the follower
@@ -203,14 +213,14 @@ def test_each_alert_fires_when_it_should_and_no_other_one(tmp_path: Path) -> Non
 def rule_test(changed: Mapping[str, str | None], alert: str | None) -> dict[str, Any]:
     """A case in the form of promtool: the series that differ from ``WELL``, None if one does not exist."""
     name = ", ".join(f"{series} {values}" for series, values in changed.items())
-    label = re.search(r'state="(\w+)"', name)
-    labels = {"job": "highwater", **({"state": label[1]} if label else {})}
+    own = re.findall(r'\b(state|action|broker|outcome)="([\w-]+)"', name)
+    labels = {"job": "highwater", **dict(own)}
     if None not in changed.values():
         labels |= {"cluster": "orders", "instance": "kafka-1:9464"}
     expected = []
     for rule in rules():
         said = {
-            name: text.replace("{{ $labels.cluster }}", labels.get("cluster", "")).replace(
+            name: re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), text).replace(
                 "{{ $value }}", "1"
             )
             for name, text in rule["annotations"].items()

@@ -35,12 +35,15 @@ _RECORD_NAMES = {
 }
 
 
-def write_incident(directory: Path) -> None:
-    """Write ``__cluster_metadata-0`` and ``logs/nodeN`` into an existing directory; always the same files."""
+def write_incident(directory: Path, until: str = "23:59") -> None:
+    """Write ``__cluster_metadata-0`` and ``logs/nodeN`` into an existing directory; always the same files.
+
+    ``until`` is the time of day (UTC) at which the logs end.
+    """
     log = directory / "__cluster_metadata-0"
     log.mkdir()
     with LogWriter(log, SEGMENT_BYTES) as writer:
-        cluster = _Cluster(writer)
+        cluster = _Cluster(writer, _ms(until))
         cluster.begin()
         _lose(cluster)
     for (broker, file), lines in sorted(cluster.lines.items()):
@@ -81,8 +84,8 @@ def _lose(cluster: _Cluster) -> None:
 class _Cluster:
     """The partition's current state and the written logs. Each method acts at the time of the last ``at``."""
 
-    def __init__(self, log: LogWriter) -> None:
-        self._log = log
+    def __init__(self, log: LogWriter, until: int) -> None:
+        self._log, self._until = log, until
         self._time = _ms("09:00:00.000")
         self._epochs: dict[int, int] = {}
         self.topic_id = _identity("topic")
@@ -155,7 +158,8 @@ class _Cluster:
         return records.partition_change(0, self.topic_id, **{name: written[name] for name in names})
 
     def _append(self, values: Sequence[bytes]) -> None:
-        self._log.append(values, self._time)
+        if self._time <= self._until:
+            self._log.append(values, self._time)
 
     # --- brokers' logs ----------------------------------------------------------------------------------
 
@@ -187,6 +191,8 @@ class _Cluster:
 
     def _write(self, broker: int, line: Line) -> None:
         self._time += 20
+        if self._time > self._until:
+            return
         then = datetime.fromtimestamp(self._time / 1000, UTC)
         stamp = f"[{then:%Y-%m-%d %H:%M:%S},{self._time % 1000:03}]"
         self.lines.setdefault((broker, line.file), []).append(line.text(stamp))

@@ -53,7 +53,7 @@ def cluster(
 def plan(folder: Path, *options: object) -> tuple[Run, dict[str, Any]]:
     """Run the command with ``--json -``."""
     run = highwater("plan", folder, *options, "--json", "-")
-    return run, run.results[0] if run.status != 2 else {}
+    return run, run.results if run.status != 2 else {}
 
 
 def counts(answer: Mapping[str, Any]) -> dict[str, list[int]]:

@@ -391,7 +391,7 @@ class Planned(Controller):
         self._take_step(s, StepKind.CANCEL_REASSIGNMENT)
         self._handled(s, handlers.cancel_reassignment(self.context(s)))
 
-    @action("966.17", says="PLAN: the operator requests a {election} election", election="election_choice")
+    @action("966.17", says="PLAN: the operator requests an election, {election}", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
         """The operator requests an election. If the controller refuses it, nothing changes."""
         kind = where(election == ElectionType.PREFERRED, StepKind.ELECT_PREFERRED, StepKind.ELECT_UNCLEAN)
