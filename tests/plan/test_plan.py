@@ -62,6 +62,16 @@ def test_without_the_elr_a_lost_disk_loses_records(tmp_path: Path) -> None:
     assert answer["instead"]["left"] == 0
 
 
+def test_losses_are_foreseen_after_the_elr_is_turned_off(tmp_path: Path) -> None:
+    """Without the ELR, the last ISR member stays in the ISR, and is elected again with any log."""
+    folder = cluster(tmp_path / "made", healthy(replicas=[3], isr=[3]), min_isr=1)
+    # Without these rules, records are lost in other ways, too.
+    rules = ("--rule", "last_known_leader=off", "--rule", "level_change_empties_elr=on")
+    assert "lost" not in counts(plan(folder, "--restart", 3, *rules)[1])
+    _, answer = plan(folder, "--feature", "eligible.leader.replicas.version=0", *rules)
+    assert counts(answer)["lost"] == [0, 1]
+
+
 def test_the_settings_that_the_log_lacks_are_named_and_can_be_assumed(tmp_path: Path) -> None:
     folder = cluster(tmp_path / "made", UNDER, unclean=None)
     run, answer = plan(folder, "--restart", 3)

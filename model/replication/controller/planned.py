@@ -116,12 +116,16 @@ class Planned(Controller):
 
     def store(self, s: State, decision: Decision) -> None:
         """Apply a decision, and record what it loses."""
-        super().store(
-            s, replace(decision, chosen=Bool.lift(True))
-        )  # ``diminished`` then depends on the ISR alone
+        super().store(s, decision)
         logs = AbstractLogs(s.complete, s.diminished)
         s.next.lost = s.lost | outlook.loses_records(logs, decision)
         s.next.unclean = s.unclean | outlook.is_unclean(decision)
+
+    def _carry_logs(self, s: State, decision: Decision) -> None:
+        """Record the brokers with complete logs, also while the ELR is off. ``diminished`` depends on the ISR alone."""
+        decision = replace(decision, chosen=Bool.lift(True))
+        after = outlook.after_decision(self.t, AbstractLogs(s.complete, s.diminished), decision)
+        s.next.complete, s.next.diminished = after.complete, after.diminished
 
     # --- brokers and their processes --------------------------------------------------------------------
 
@@ -132,10 +136,6 @@ class Planned(Controller):
         require("no record is lost yet", ~s.lost)
         require("the process is in this state", self._is(s, broker, *processes))
 
-    def _require_not(self, s: State, broker: Number, *processes: Number) -> None:
-        require("no record is lost yet", ~s.lost)
-        require("the process is in another state", ~self._is(s, broker, *processes))
-
     def _take_fault(self, s: State) -> None:
         require("a fault can happen", s.faults_left > 0)
         s.next.faults_left = s.faults_left - 1
@@ -143,7 +143,8 @@ class Planned(Controller):
     @action("966.5", says="the controller fences broker {broker}", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
         """The session of a broker ends that has stopped, may stop, or sends no heartbeats because it is slow."""
-        self._require_not(s, broker, Process.UP, Process.DOWN)
+        gone = Process.STOPPED, Process.KILLED, Process.DAMAGED
+        self._require_process(s, broker, Process.SLOW, Process.STOPPING, *gone)
         super().fence(s, broker)
         s.next.process[broker] = where(
             self._is(s, broker, Process.STOPPING), Process.STOPPED, s.process[broker]
@@ -326,13 +327,10 @@ class Planned(Controller):
     def stop(self, s: State, broker: Number) -> None:
         """The operator stops a broker cleanly. ``value`` 0: it stays away. A broker that is down already stays so."""
         step = self._take_step(s, StepKind.STOP, broker=broker)
+        stopped = where(s.registrations[broker].fenced, Process.STOPPED, Process.STOPPING)
         up = self._is(s, broker, *_RUNS)
-        s.next.process[broker] = where(up, self._stopped(s, broker), s.process[broker])
+        s.next.process[broker] = where(up, stopped, s.process[broker])
         s.next.returning = where(step.value == 0, s.returning.without(broker), s.returning)
-
-    def _stopped(self, s: State, broker: Number) -> Number:
-        fenced = s.registrations[broker].fenced
-        return where(fenced, Process.STOPPED, Process.STOPPING)
 
     @action("966.12", says="PLAN: broker {broker} is killed", broker="broker")
     def kill(self, s: State, broker: Number) -> None:
@@ -402,7 +400,7 @@ class Planned(Controller):
         """Carry out the operator's request, unless a check fails."""
         with when(handled.checks.passed):
             decision = self.decision(s, handled.record)
-            self.carry_out(s, replace(decision, chosen=Bool.lift(True), election=election))
+            self.carry_out(s, replace(decision, election=election))
 
     @action("584.1", rule="leftover_elr_elects", says="PLAN: eligible.leader.replicas.version changes")
     def change_elr_level(self, s: State) -> None:
