@@ -11,7 +11,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput, refuse_unwritable, written
 from highwater.checker.base.problems import InputError, Status
-from highwater.checker.base.text import width
+from highwater.checker.base.text import paragraph, width
 from highwater.checker.commands.options import (
     json_option,
     limit_seconds_option,
@@ -129,7 +129,7 @@ def plan(
         raise InputError(printable(wrong, 1000)) from None
     finally:
         live.end()
-    said = headline(found, fail_on, only_added=added)
+    said = paragraph(headline(found, fail_on, only_added=added))
     for line in [said] if quiet else [said, *lines(found, width(), verbose=verbose)]:
         output.say(line)
     if page is not None:
@@ -141,8 +141,8 @@ def plan(
 
 
 def _status(found: PlanAnswer, fail_on: str, added: bool) -> Status:
-    if any(f.outcome in down_to(fail_on) and (f.added or not added) for f in found.findings):
-        return Status.VIOLATED
     if found.searches.stopped_by == "interrupted":
         return Status.INTERRUPTED
+    if any(f.outcome in down_to(fail_on) and (f.added or not added) for f in found.findings):
+        return Status.VIOLATED
     return Status.INCONCLUSIVE if found.why_incomplete else Status.OK

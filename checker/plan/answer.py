@@ -54,6 +54,7 @@ class Risk:
 
     - ``reached``: the fewest faults and the shortest run, from ``start``
     - ``alone``: the fewest faults with which the outcome happens without the plan; None: it does not
+    - ``added``: with some of the possible settings, the outcome does not happen with so few faults without the plan
     - ``condition``: the settings that it needs, in words, if the log does not have them; else ""
     - ``defect``: the known defect of Kafka without which the outcome would not happen so
     - ``unless``: brokers; if one of these has every committed record, no record is lost
@@ -65,13 +66,9 @@ class Risk:
     reached: Reached
     alone: int | None
     condition: str
+    added: bool
     unless: tuple[int, ...] = ()
     defect: Defect | None = None
-
-    @property
-    def added(self) -> bool:
-        """True if the plan adds this risk: without it, the outcome does not happen with so few faults."""
-        return self.alone is None or self.alone > self.reached.faults
 
     @property
     def name(self) -> str:
@@ -124,7 +121,10 @@ class PlanAnswer:
     def why_incomplete(self) -> str:
         """The reason why more can happen than the answer lists; "" if it is complete."""
         stopped = self.searches.stopped_by
-        reasons = [f"the search stopped at a limit ({stopped})"] if stopped else []
+        reasons = [f"the search ended early ({stopped})"] if stopped else []
+        reasons += [
+            f"a wait of the plan never ends for {kind.partitions[0][0].name}" for kind in self.never_ends[:1]
+        ]
         return "; ".join((*reasons, *self.cluster.doubts))
 
     @property
@@ -150,16 +150,18 @@ def answer(plan: Plan, cluster: ObservedCluster, faults: int, searches: Searches
 
 
 def _refuse(plan: Plan, kinds: list[PartitionKind], searches: Searches) -> None:
-    """Raises InputError if Kafka refuses the first step: an assignment, or an election of every partition."""
-    first = plan.steps[0].kind
-    if first not in ("REASSIGN", "ELECT_PREFERRED", "ELECT_UNCLEAN"):
-        return
-    concerned = [kind for kind in kinds if kind.own.steps and kind.own.steps[0].kind == first]
-    errors = {kind.partitions[0][0].name: searches.refusal(kind.starts[0]) for kind in concerned}
-    refused = {name: error for name, error in errors.items() if error != "NONE"}
-    if refused and (first == "REASSIGN" or len(refused) == len(errors)):
-        name, error = next(iter(refused.items()))
-        raise InputError(f"{plan.steps[0].text}: Kafka answers {error} for {name}")
+    """Raises InputError if Kafka refuses a reassignment, or all elections with which the plan begins."""
+    for step in plan.steps:
+        if step.kind != "REASSIGN" and (not step.kind.startswith("ELECT") or step is not plan.steps[0]):
+            continue
+        concerned = [kind for kind in kinds if any(own.kind == step.kind for own in kind.own.steps)]
+        errors = {
+            kind.partitions[0][0].name: searches.refusal(kind.starts[0], step.kind) for kind in concerned
+        }
+        refused = {name: error for name, error in errors.items() if error != "NONE"}
+        if refused and (step.kind == "REASSIGN" or len(refused) == len(errors)):
+            name, error = next(iter(refused.items()))
+            raise InputError(f"{step.text}: Kafka answers {error} for {name}")
 
 
 def _can_be_done(kind: PartitionKind, searches: Searches) -> bool:
@@ -171,9 +173,10 @@ def _findings(kind: PartitionKind, searches: Searches) -> Iterator[Risk]:
     """The findings about a kind. If settings are unknown, there is one for each number of faults that they need."""
     for short, name in NAMES.items():
         found = [(r, s) for s in kind.starts if (r := searches.outcomes(s).get(name)) is not None]
-        alone = [
-            (r.faults, s.settings) for s in kind.alone if (r := searches.outcomes(s).get(name)) is not None
-        ]
+        alone: dict[tuple[int, bool], int] = {}
+        for other in kind.alone:
+            if (r := searches.outcomes(other).get(name)) is not None:
+                alone[other.settings] = min(r.faults, alone.get(other.settings, r.faults))
         for faults in sorted({reached.faults for reached, _ in found}):
             here = [(r, s) for r, s in found if r.faults == faults]
             found = [(r, s) for r, s in found if s.settings not in {s.settings for _, s in here}]
@@ -181,8 +184,9 @@ def _findings(kind: PartitionKind, searches: Searches) -> Iterator[Risk]:
             reached, start = min(here, key=lambda pair: len(pair[0].path), default=(None, None))
             if reached is None or start is None:
                 continue
-            without = min((number for number, settings in alone if settings in holds), default=None)
-            yield Risk(short, kind, start, reached, without, _condition(holds, kind.settings))
+            without = min((alone[one] for one in holds if one in alone), default=None)
+            added = any(alone.get(one, faults + 1) > faults for one in holds)
+            yield Risk(short, kind, start, reached, without, _condition(holds, kind.settings), added)
 
 
 def _condition(holds: set[tuple[int, bool]], possible: set[tuple[int, bool]]) -> str:

@@ -14,6 +14,7 @@ from highwater.traces.kafka.copies import open_copies
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
 from highwater.traces.reports.report import Report
+from highwater.traces.reports.text import brokers, moment
 from highwater.traces.rules.profiles import ELR_VERSION, rule_set
 
 
@@ -48,9 +49,14 @@ def read_cluster(
     doubts = list(dict.fromkeys(doubt.summary for doubt in report.doubts))
     if left := sorted(image.unfollowed.values()):
         doubts.append(f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''} cannot be followed")
-    return ObservedCluster(
-        image, follower.beliefs, chosen.rules, profile, assumed, tuple(doubts), tuple(report.notes)
-    )
+    down = [broker for broker in sorted(image.brokers) if image.flags(broker).fenced]
+    notes = [
+        *report.notes,
+        *([f"Down now: {brokers(down)}. The answer supposes that each comes back."] if down else []),
+    ]
+    as_of = moment(follower.last_time) if follower.last_time else "a snapshot without a time"
+    told = tuple(doubts), tuple(notes), as_of
+    return ObservedCluster(image, follower.beliefs, chosen.rules, profile, assumed, *told)
 
 
 def _profile(kafka: str, elr: bool) -> str:

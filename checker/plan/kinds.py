@@ -99,6 +99,7 @@ class ObservedCluster:
 
     - ``rules``: those that its controllers follow from now on
     - ``assumed``: min.insync.replicas and unclean election where the log does not have them; None: any value
+    - ``as_of``: the time of the last record
     - ``doubts``, ``notes``: what is not known about the cluster, and what was noted about the log, in sentences
     """
 
@@ -109,6 +110,7 @@ class ObservedCluster:
     assumed: tuple[int | None, bool | None] = (None, None)
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    as_of: str = ""
 
     def kinds(self, plan: Plan, faults: int) -> list[PartitionKind]:
         """The kinds of all partitions. Raises InputError if a partition is too large for the model."""

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from highwater.checker.plan.answer import NAMES, PlanAnswer, Risk
-from highwater.checker.plan.report import TITLES, headline, notes, now, outcome_table, title_of, told_run
+from highwater.checker.plan.report import TITLES, headline, notes, now_line, outcome_table, title_of, told_run
 from highwater.traces.reading import printable
 from highwater.traces.reports.text import count
 
@@ -40,14 +40,14 @@ def _page(found: PlanAnswer) -> Iterator[str]:
     yield f"</ol><p>Up to {count(found.faults, 'fault')}; rules {found.cluster.profile}</p>"
     yield from _rows(outcome_table(found))
     if found.instead is not None:
-        yield f"<p><strong>Instead: {_text(found.instead.text)}</strong>: "
-        yield f"{found.instead.of - found.instead.left:,} of {found.instead.of:,} partitions at risk are then safe.</p>"
+        yield f"<p><strong>Instead: {_text(found.instead.text)}</strong>: it adds no risk for "
+        yield f"{found.instead.of - found.instead.left:,} of {found.instead.of:,} partitions.</p>"
     for outcome in NAMES:
         own = [f for f in found.findings if f.outcome == outcome][:MOST_KINDS]
         yield f"<h2>{_text(TITLES[outcome])}</h2>" * bool(own)
         for finding in own:
             yield f"<details><summary>{_text(title_of(finding))}</summary>"
-            yield f"<p>Now: {_text(', '.join(f'{n} {v}' for n, v in now(found, finding).items() if v != 'none'))}</p>"
+            yield f"<p>Now: {_text(now_line(found, finding))}</p>"
             yield from _run(found, finding)
             yield "</details>"
     yield from (f"<p>{_text(note)}</p>" for note in notes(found))

@@ -15,7 +15,7 @@ from highwater.traces.reports.text import count, fold
 TITLES = {
     "lost": "lose committed records",
     "stuck": "stay offline",
-    "fails": "make the controller fail",
+    "fails": "break the controller",
     "offline": "be offline until brokers return",
     "unclean": "elect a leader uncleanly",
     "min-isr": "refuse writes with acks=all",
@@ -79,7 +79,15 @@ def _described(state: Mapping[str, Any], brokers: tuple[int, ...]) -> dict[str, 
     """A partition's fields and min ISR as text."""
     partition = state["partition"]
     found = {name: _named(partition[name], brokers) for name in _SHOWN if name in partition}
-    return found | {"min.insync.replicas": str(state["min_insync_replicas"])}
+    down = [slot for slot, registration in enumerate(state["registrations"]) if registration["fenced"]]
+    return found | {"down": _named(down, brokers), "min.insync.replicas": str(state["min_insync_replicas"])}
+
+
+def now_line(found: PlanAnswer, finding: Risk) -> str:
+    """The state of a finding's partition when the plan begins, as text."""
+    return ", ".join(
+        f"{n} {v}" for n, v in now(found, finding).items() if v != "none" or n in ("isr", "leader")
+    )
 
 
 def _named(slots: int | list[int] | None, brokers: tuple[int, ...]) -> str:
@@ -97,9 +105,15 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, t
 def headline(found: PlanAnswer, fail_on: str = BAD[-1], *, only_added: bool = False) -> str:
     """The answer in one line: the worst outcome that the plan adds, else the worst that happens without it, too.
 
+    It ends with the time of the log's last record.
+
     ``fail_on`` is the least outcome that counts. ``only_added``: only outcomes that the plan adds.
     """
-    whole, outcomes = count(found.partitions, "partition"), down_to(fail_on)
+    return f"{_worst(found, down_to(fail_on), only_added)} (as of {found.cluster.as_of})"
+
+
+def _worst(found: PlanAnswer, outcomes: list[str], only_added: bool) -> str:
+    whole = count(found.partitions, "partition")
     for added in (True,) if only_added else (True, False):
         for outcome, faults in product(outcomes, range(found.faults + 1)):
             if number := found.count(outcome, faults, added=added):
@@ -147,9 +161,7 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
         yield from fold(f"The plan never ends: a wait has no end for {names[0]}{more}", "", width, "  ")
     if found.instead is not None:
         change = found.instead
-        result = (
-            "safe" if not change.left else f"{change.of - change.left:,} of {change.of:,} partitions are safe"
-        )
+        result = f"adds no risk for {change.of - change.left:,} of {change.of:,} partitions"
         yield ""
         yield from fold(f"Instead: {change.text}: {result} {_with(found.faults)}", "", width, "  ")
     yield ""
@@ -179,8 +191,7 @@ def title_of(finding: Risk) -> str:
 
 def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[str]:
     yield from fold(title_of(finding), "", width, "  ")
-    shown = ", ".join(f"{name} {value}" for name, value in now(found, finding).items() if value != "none")
-    yield from fold(f"now: {shown}", "  ", width, "    ")
+    yield from fold(f"now: {now_line(found, finding)}", "  ", width, "    ")
     rows = []
     for number, step in enumerate(told_run(found, finding), 1):
         changes = "; ".join(f"{name} {a} → {b}" for name, (a, b) in step.changes.items())

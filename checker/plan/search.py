@@ -81,11 +81,11 @@ class Searches:
             found.append((model.instances[number], model.decode(state)))
         return found
 
-    def refusal(self, start: PlanStart) -> str:
-        """Kafka's error for the first step of the plan in a start; "NONE" if there is none."""
+    def refusal(self, start: PlanStart, kind: str) -> str:
+        """Kafka's error for a step of this kind, if it is the first one in a start; "NONE" if there is none."""
         protocol, inputs = start.shape.protocol(), self.model(start.shape).inputs
         with tracing(protocol.on):
-            node = protocol.refusal(State(protocol.state, inputs)).node
+            node = protocol.refusal(State(protocol.state, inputs), kind).node
         return str(Error.decode(values_of([node], start.scalars)))
 
     def model(self, shape: Shape) -> Model:

@@ -91,9 +91,9 @@ def _roll(value: str, image: Image) -> Iterator[OperatorStep]:
 
 
 def _set(value: str, image: Image) -> Iterator[OperatorStep]:
-    setting, _, topic = value.partition(",topic=")
+    setting, named, topic = value.partition(",topic=")
     name, _, given = setting.partition("=")
-    if topic and topic not in image.names:
+    if named and topic not in image.names:
         raise InputError(f"--set: there is no topic {topic!r}")
     where = f"{setting} for topic {topic}" if topic else f"{setting} for the cluster"
     if name == MIN_ISR and re.fullmatch(r"[1-9]|1[0-2]", given):
@@ -117,6 +117,8 @@ def _reassign(value: str, image: Image) -> Iterator[OperatorStep]:
     except (ValueError, KeyError, TypeError, RecursionError):
         form = '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
         raise InputError(f"--reassign {path}: not the JSON of kafka-reassign-partitions: {form}") from None
+    if not targets or len(targets) < len(listed):
+        raise InputError(f"--reassign {path}: no partition, or one that is listed twice")
     known = {partition.name for partition in image.of_topics()}
     for name in targets:
         if name not in known:

@@ -31,7 +31,6 @@ from highwater.model.language import (
     action,
     all_of,
     any_of,
-    cases,
     require,
     size,
     when,
@@ -41,7 +40,7 @@ from highwater.model.replication.controller import handlers, outlook, registrati
 from highwater.model.replication.controller.outlook import AbstractLogs, Decision
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.controller.protocol import Controller
-from highwater.model.replication.controller.types import ElectionType, Error, Handled
+from highwater.model.replication.controller.types import ElectionType, Handled
 
 Process = Enum("Process", "UP SLOW STOPPING STOPPED KILLED DAMAGED DOWN")
 """A broker's process. SLOW: it is paused, or lags. STOPPING: it shuts down cleanly. STOPPED: it has. KILLED: it ended
@@ -323,7 +322,7 @@ class Planned(Controller):
         s.next.taken = s.taken + 1
         return step
 
-    @action("841.5", says="PLAN: broker {broker} is stopped", broker="broker")
+    @action("841.5", says="PLAN: broker {broker} is stopped, if it runs", broker="broker")
     def stop(self, s: State, broker: Number) -> None:
         """The operator stops a broker cleanly. ``value`` 0: it stays away. A broker that is down already stays so."""
         step = self._take_step(s, StepKind.STOP, broker=broker)
@@ -332,7 +331,7 @@ class Planned(Controller):
         s.next.process[broker] = where(up, stopped, s.process[broker])
         s.next.returning = where(step.value == 0, s.returning.without(broker), s.returning)
 
-    @action("966.12", says="PLAN: broker {broker} is killed", broker="broker")
+    @action("966.12", says="PLAN: broker {broker} is killed, if it runs", broker="broker")
     def kill(self, s: State, broker: Number) -> None:
         """The operator ends a broker's process uncleanly."""
         self._take_step(s, StepKind.KILL, broker=broker)
@@ -428,20 +427,13 @@ class Planned(Controller):
         self._take_step(s, StepKind.REMOVE_DIRECTORY, broker=broker)
         self.lose_directory(s, broker)
 
-    def refusal(self, s: State) -> Number:
-        """The error with which the controller refuses the plan's first step now; NONE if it does not."""
-        now, kind = self.context(s), s.plan[0].kind
-        elections = {
-            StepKind.ELECT_PREFERRED: ElectionType.PREFERRED,
-            StepKind.ELECT_UNCLEAN: ElectionType.UNCLEAN,
-        }
-        return cases(
-            (s.length == 0, Error.NONE),
-            (kind == StepKind.REASSIGN, handlers.reassign(now, s.target).answer),
-            (kind == StepKind.CANCEL_REASSIGNMENT, handlers.cancel_reassignment(now).answer),
-            *((kind == step, handlers.elect_leader(now, of).answer) for step, of in elections.items()),
-            otherwise=Error.NONE,
-        )
+    def refusal(self, s: State, kind: str) -> Number:
+        """The error with which the controller refuses a step of the kind ``kind`` now; NONE if it does not."""
+        now = self.context(s)
+        if kind == "REASSIGN":
+            return handlers.reassign(now, s.target).answer
+        of = ElectionType.UNCLEAN if kind == "ELECT_UNCLEAN" else ElectionType.PREFERRED
+        return handlers.elect_leader(now, of).answer
 
     # --- what can come of it ----------------------------------------------------------------------------
 
