@@ -32,6 +32,7 @@ from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
+from highwater.checker.conform.members import QuorumWalks
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
@@ -41,6 +42,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
+from highwater.model.quorum import Quorum
 from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
@@ -210,6 +212,14 @@ def beside(test: JunitFile | None, bridge: Bridge) -> Iterator[None]:
         test.write_bridge(bridge.classes)
 
 
+def comparison_of(request: Request) -> type[KafkaComparison | WalkComparison]:
+    """The kind of comparison for a scenario's protocol."""
+    protocol = request.scenario.protocol
+    if issubclass(protocol, Quorum):
+        return QuorumWalks
+    return WalkComparison if issubclass(protocol, Replication) else KafkaComparison
+
+
 def kafka_of(bridge: Bridge) -> dict[str, str]:
     """The version and the commit of a Kafka, for JSON."""
     return {"version": bridge.version, "commit": bridge.commit}
@@ -240,9 +250,9 @@ class Run:
         A scenario of the replication protocol is compared along walks, any other in each state.
         """
         model = request.model()
-        if isinstance(model.protocol, Replication) and self.test is not None:
+        kind = comparison_of(request)
+        if issubclass(kind, WalkComparison) and self.test is not None:
             self.test.refuse_walks()
-        kind = WalkComparison if isinstance(model.protocol, Replication) else KafkaComparison
         comparison = kind(model, partial(self.explore, request))
         result = self.compare(request, comparison)
         content = self._report(request, result, comparison)
@@ -276,7 +286,7 @@ class Run:
         """Find the rules that Kafka follows. Returns the exit status and the command's part of the JSON."""
         found = infer(
             [
-                (WalksTrial if issubclass(r.scenario.protocol, Replication) else StatesTrial)(
+                (WalksTrial if issubclass(comparison_of(r), WalkComparison) else StatesTrial)(
                     r, self.bridge, partial(self.explore, r)
                 )
                 for r in requests

@@ -178,13 +178,21 @@ class WalkResult(ConformResult):
 
 
 class WalkComparison:
-    """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code."""
+    """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code.
+
+    A subclass compares another protocol.
+    """
+
+    result: type[WalkResult] = WalkResult
+    observations: Callable[[Model], Any] = ExpectedObservations
+    setup_of = staticmethod(setup_of)
+    operation_of = staticmethod(operation_of)
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
         self.model = model
-        self.setup = setup_of(model)
-        self.operations = [operation_of(instance) for instance in model.instances]
-        self.expected = ExpectedObservations(model)
+        self.setup = self.setup_of(model)
+        self.operations = [self.operation_of(instance) for instance in model.instances]
+        self.expected = self.observations(model)
         self.graph = explore(model)
         self._offsets = self.graph.offsets.tolist()
         self._targets = self.graph.targets.tolist()
@@ -353,13 +361,13 @@ class WalkComparison:
         begin in the model's initial state.
         """
         sample, started = selection.sample, time.perf_counter()
-        result = WalkResult(
+        result = self.result(
             sampled=sample is not None, of_the_scenario=len(self._targets), stopped_by=self.graph.stopped_by
         )
         bridge.begin(self.describe())
         self._errors = bridge.errors
         try:
-            self._after_errors(bridge.ask({"errors": True}), result)
+            self.check_errors(bridge, result)
         except (NoAnswerError, StoppedError) as wrong:
             self._ended(wrong, [], result)
             return result
@@ -392,8 +400,9 @@ class WalkComparison:
         result.seconds = time.perf_counter() - started
         return result
 
-    def _after_errors(self, seen: Plain, result: WalkResult) -> None:
+    def check_errors(self, bridge: Bridge, result: WalkResult) -> None:
         """Compare what a leader does after each error of AlterPartition."""
+        seen = bridge.ask({"errors": True})
         if thrown := seen.pop("thrown", None):
             self._add([], KAFKA_THROWS, thrown, result)
         for error, done in seen.items():
