@@ -66,7 +66,7 @@ def _member(state: Plain, m: int, voters: range) -> Seen:
     if leads:
         found += [("fetched", None if v == m else member["fetched"][v]) for v in voters]
     found.append(("voted", None if was_elected else or_else(member["voted"])))
-    found += [("granted", mask(member["granted"])), ("denied", None)]
+    found += [("granted", mask(member["granted"])), ("denied", mask(member["denied"]) if "denied" in member else None)]
     return [*found, ("heard", int(member["heard"]))]
 
 
@@ -117,7 +117,7 @@ def _vote_answer(state: Plain, c: int, v: int) -> Seen:
         ("", None),
         ("", None),
         ("vote_answer.epoch", answer["epoch"]),
-        ("vote_answer.leader", None),
+        ("vote_answer.leader", or_else(answer["leader"]) if "leader" in answer else None),
         ("vote_answer.granted", int(answer["granted"])),
     ]
 

@@ -132,7 +132,19 @@ public final class BridgedQuorum implements Walked {
         int leader = action.path("leader").intValue();
         int epoch = action.path("epoch").intValue() + 1;
         int outcome = DONE;
-        switch (action.get("name").textValue()) {
+        String name = action.get("name").textValue();
+        Object[] from = switch (name) {
+            case "receive_fetch", "refuse_fetch" -> requests;
+            case "park_timer" -> parked;
+            case "take_answer" -> responses;
+            case "answer_vote" -> voteRequests[c];
+            case "take_vote" -> voteResponses[c];
+            default -> null;
+        };
+        if (from != null && from[name.endsWith("vote") ? v : f] == null) {
+            return NOTHING;
+        }
+        switch (name) {
             case "append" -> {
                 KafkaRaftClient<String> client = members[leader].client;
                 client.prepareAppend(client.quorum().epoch(), List.of("a record"));
@@ -161,7 +173,7 @@ public final class BridgedQuorum implements Walked {
                 voteRequests[c][v] = null;
                 voteResponses[c][v] = null;
             }
-            default -> throw new BridgeException("no action " + action.get("name"));
+            default -> throw new BridgeException("no action " + name);
         }
         answers(false);
         committed();
@@ -173,6 +185,7 @@ public final class BridgedQuorum implements Walked {
         if (sent == null) {
             return NOTHING;
         }
+        lose(f);
         requests[f] = new Fetch(sent, versions[f],
             new FetchRequestData(wire(sent.request().data(), versions[f]), versions[f]));
         return DONE;
@@ -267,6 +280,7 @@ public final class BridgedQuorum implements Walked {
         if (sent == null) {
             return NOTHING;
         }
+        voteResponses[c][v] = null;
         voteRequests[c][v] = new Vote(sent, new VoteRequestData(wire(sent.request().data(), VOTE), VOTE), null);
         return DONE;
     }
