@@ -161,7 +161,10 @@ _KAFKA = {
         "K28", "A vote answer names the leader that the voter knows, and the candidate follows this leader."
     ),
     "restarted_leader_raises_epoch": Rule(
-        "K29", "A restarted leader whose timer expires moves to the next epoch and does not stand yet."
+        "K29", "A restarted leader whose timer expires requests pre-votes in the next epoch. Off: in its epoch."
+    ),
+    "leaderless_voter_asks_again": Rule(
+        "K30", "A voter without a leader whose pre-vote runs out of time requests pre-votes again. Off: it waits."
     ),
 }
 
@@ -240,7 +243,8 @@ class Cluster(Protocol):
         self.member = Index("member", p.voters + p.observers)
         self.voter = Index("member", p.voters)
         self.counted = self.voter if self.on("observers_do_not_count") else self.member
-        self.epoch = Index("epoch", 1 + p.elections)
+        raised = p.restarts if self.on("restarted_leader_raises_epoch") else 0
+        self.epoch = Index("epoch", 1 + p.elections + raised)
         self.some_epoch = Option(self.epoch)
         self.offsets = range(self.size)
         offset, hwm = Int(0, self.size), Int(UNKNOWN, self.size)
@@ -419,7 +423,7 @@ class Cluster(Protocol):
         return [
             {
                 "members": members,
-                "elected": [0] + [None] * p.elections,
+                "elected": [0] + [None] * (self.epoch.size - 1),
                 "committed": first if p.settled or p.voters == 1 else [],
                 "budgets": BUDGETS.granted(p),
             }

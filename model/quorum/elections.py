@@ -189,7 +189,7 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: the voter lost contact with its leader, or lost its election.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
-    a candidate. K29: a restarted leader first leaves the epoch in which it led. Each expiry spends the budget of elections, even if the election fails, so the budget limits the
+    a candidate. K29: a restarted leader requests pre-votes in the epoch after the one in which it led. Each expiry spends the budget of elections, even if the election fails, so the budget limits the
     number of epochs.
     """
     me = s.members[c]
@@ -198,11 +198,10 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     require("the member does not lead", ~q.leads(c, me))
     if q.on("pre_vote"):
         require("the voter requests no pre-votes yet", me.ballot != "pre_vote")
-        stands = me.replace(ballot="pre_vote", granted=[int(c)], heard=False, **_ASKS_NOBODY)
         if q.on("restarted_leader_raises_epoch"):
             led = s.elected[me.epoch].is_(c)
-            stands = where(led, stepped_down(q, me, epoch=me.epoch + 1, leader=None), stands)
-        s.next.members[c] = stands
+            me = where(led, stepped_down(q, me, epoch=me.epoch + 1, leader=None), me)
+        s.next.members[c] = me.replace(ballot="pre_vote", granted=[int(c)], heard=False, **_ASKS_NOBODY)
     else:
         become_candidate(q, s, c)
 
@@ -242,9 +241,16 @@ def win(q: Cluster, s: State, c: Number) -> None:
 
 @action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
-    """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows."""
-    require("the voter requests pre-votes", s.members[c].ballot == "pre_vote")
-    s.next.members[c] = s.members[c].replace(ballot="none", granted=[], **_ASKS_NOBODY)
+    """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows.
+
+    K30: a voter that knows no leader requests pre-votes again.
+    """
+    me = s.members[c]
+    require("the voter requests pre-votes", me.ballot == "pre_vote")
+    after = me.replace(ballot="none", granted=[], **_ASKS_NOBODY)
+    if q.on("leaderless_voter_asks_again"):
+        after = where(me.leader.is_none, me.replace(granted=[int(c)], **_ASKS_NOBODY), after)
+    s.next.members[c] = after
 
 
 # --- votes under way --------------------------------------------------------------------------------------------
