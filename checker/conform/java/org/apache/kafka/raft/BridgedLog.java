@@ -9,7 +9,10 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MutableRecordBatch;
 import org.apache.kafka.common.record.Records;
+//# if org.apache.kafka.raft.OffsetAndEpoch
+//# else
 import org.apache.kafka.server.common.OffsetAndEpoch;
+//# end
 import org.apache.kafka.snapshot.RawSnapshotReader;
 import org.apache.kafka.snapshot.RawSnapshotWriter;
 

@@ -14,13 +14,14 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.AbstractConfig;
-import org.apache.kafka.common.errors.DisconnectException;
 import org.apache.kafka.common.feature.SupportedVersionRange;
 import org.apache.kafka.common.memory.MemoryPool;
 import org.apache.kafka.common.message.BeginQuorumEpochRequestData;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.controller.BridgedClock;
 import org.apache.kafka.raft.internals.BlockingMessageQueue;
@@ -166,8 +167,9 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
     Sent next(int key) {
         drive();
         if (!isCurrent(held.get(key)) && awaited.containsKey(key)) {
-            awaited.remove(key).response.completeExceptionally(new DisconnectException());
-            drive();
+            Sent broken = awaited.remove(key);
+            ApiKeys api = ApiKeys.forId(broken.request.data().apiKey());
+            take(broken, RaftUtil.errorResponse(api, Errors.NETWORK_EXCEPTION));
         }
         Sent found = held.remove(key);
         if (!isCurrent(found)) {
@@ -208,10 +210,10 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
     /** Keep a fetch or a vote request until a step sends it. Other requests are lost. */
     private CompletableFuture<RaftResponse.Inbound> post(
             RaftRequest.Outbound request, CompletableFuture<RaftResponse.Inbound> response) {
-        switch (request.data().apiKey()) {
-            case 1 -> held.put(FETCH, new Sent(request, response, state()));
-            case 52 -> held.put(request.destination().id(), new Sent(request, response, state()));
-            case 53 -> announced.put(client.quorum().epoch(), (BeginQuorumEpochRequestData) request.data());
+        switch (ApiKeys.forId(request.data().apiKey())) {
+            case FETCH -> held.put(FETCH, new Sent(request, response, state()));
+            case VOTE -> held.put(request.destination().id(), new Sent(request, response, state()));
+            case BEGIN_QUORUM_EPOCH -> announced.put(client.quorum().epoch(), (BeginQuorumEpochRequestData) request.data());
             default -> { }
         }
         return response;

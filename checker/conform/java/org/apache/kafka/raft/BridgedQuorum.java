@@ -118,7 +118,7 @@ public final class BridgedQuorum implements Walked {
 
     /** A message as its receiver reads it. */
     private static ByteBufferAccessor wire(ApiMessage data, short version) {
-        return MessageUtil.toByteBufferAccessor(data, version);
+        return new ByteBufferAccessor(MessageUtil.toVersionPrefixedByteBuffer(version, data).position(Short.BYTES));
     }
 
     // --- actions ---------------------------------------------------------------------------------------------------
