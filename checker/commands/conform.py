@@ -32,7 +32,8 @@ from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
-from highwater.checker.conform.members import QuorumWalks
+from highwater.checker.conform.members import walks_of
+from highwater.checker.conform.random_walks import walked_graph
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
@@ -42,8 +43,6 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
-from highwater.model.quorum import Quorum
-from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
@@ -99,6 +98,12 @@ _KAFKA = "kafka_4_2"
     help="The seed of --sample.  [default: 0]",
 )
 @click.option(
+    "--depth",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take the walks of --sample from the initial state, N steps long, without exploring.",
+)
+@click.option(
     "--counterexamples",
     is_flag=True,
     help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
@@ -126,6 +131,7 @@ def conform(
     junit: str | None,
     sample: int | None,
     seed: int,
+    depth: int | None,
     counterexamples: bool,
     infers: bool,
     other_paths: bool,
@@ -151,6 +157,8 @@ def conform(
         raise InputError("conform: --junit writes a difference, not a counterexample")
     if infers and (counterexamples or request_path is not None):
         raise InputError("conform: --infer compares scenarios: leave out --counterexamples and --request")
+    if depth is not None and sample is None:
+        raise InputError("conform: --depth is the length of the walks of --sample")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
     test = None if junit is None else JunitFile(Path(junit), output)
@@ -171,7 +179,7 @@ def conform(
             output.write({"same": same, "kafka": kafka_of(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
         note_new_fields(bridge, output)
-        run = Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
+        run = Run(bridge, options, output, Sample(sample, seed, other_paths, depth), save, test)
         statuses, results = [], []
         if infers:
             status, content = run.infer(requests)
@@ -212,14 +220,6 @@ def beside(test: JunitFile | None, bridge: Bridge) -> Iterator[None]:
         test.write_bridge(bridge.classes)
 
 
-def comparison_of(request: Request) -> type[KafkaComparison | WalkComparison]:
-    """The kind of comparison for a scenario's protocol."""
-    protocol = request.scenario.protocol
-    if issubclass(protocol, Quorum):
-        return QuorumWalks
-    return WalkComparison if issubclass(protocol, Replication) else KafkaComparison
-
-
 def kafka_of(bridge: Bridge) -> dict[str, str]:
     """The version and the commit of a Kafka, for JSON."""
     return {"version": bridge.version, "commit": bridge.commit}
@@ -247,12 +247,15 @@ class Run:
     def one(self, request: Request) -> tuple[Status, dict[str, Any]]:
         """Compare a scenario with Kafka's code. Returns its exit status and its part of the JSON.
 
-        A scenario of the replication protocol is compared along walks, any other in each state.
+        A scenario of the protocol replication or quorum is compared along walks, any other in each state.
         """
         model = request.model()
-        kind = comparison_of(request)
-        if issubclass(kind, WalkComparison) and self.test is not None:
+        walks = walks_of(type(model.protocol))
+        if walks is not None and self.test is not None:
             self.test.refuse_walks()
+        if walks is None and self.selection.depth is not None:
+            raise InputError(f"--depth: {request.scenario.name} is compared in each state, not along walks")
+        kind = walks or KafkaComparison
         comparison = kind(model, partial(self.explore, request))
         result = self.compare(request, comparison)
         content = self._report(request, result, comparison)
@@ -260,7 +263,9 @@ class Run:
         return self._status(result.stopped_by, result.complete, bool(result.differences)), content
 
     def explore(self, request: Request, model: Model) -> Explored:
-        """The graph of a scenario's states under a model of it."""
+        """The graph of a scenario's states under a model of it, or of random walks."""
+        if self.selection.sample is not None and self.selection.depth is not None:
+            return walked_graph(model, self.selection.sample, self.selection.depth, self.selection.seed)
         with ProgressReporter(request.scenario.name, quiet=self.output.quiet) as progress:
             graph = engines.explore("native")(model, self.options, progress)
         if graph.stopped_by == "interrupted":
@@ -286,7 +291,7 @@ class Run:
         """Find the rules that Kafka follows. Returns the exit status and the command's part of the JSON."""
         found = infer(
             [
-                (WalksTrial if issubclass(comparison_of(r), WalkComparison) else StatesTrial)(
+                (WalksTrial if walks_of(r.scenario.protocol) else StatesTrial)(
                     r, self.bridge, partial(self.explore, r)
                 )
                 for r in requests

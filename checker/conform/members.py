@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.cluster_state import Plain, Seen, mask, or_else
 from highwater.checker.conform.walks import WalkComparison, WalkResult
+from highwater.model.language import Protocol
 from highwater.model.language.model import Instance, Model
 from highwater.model.quorum import Quorum
+from highwater.model.replication.protocol import Replication
 
 _UNSENT = -2
 """In place of the HWM of a fetch that has no such field."""
@@ -127,6 +128,7 @@ class QuorumWalks(WalkComparison):
 
     result = QuorumResult
     observations = ExpectedMembers
+    has_errors = False
 
     @staticmethod
     def setup_of(model: Model) -> Plain:
@@ -167,5 +169,9 @@ class QuorumWalks(WalkComparison):
         """The reason for a known difference of a step; there is none."""
         return None
 
-    def check_errors(self, bridge: Bridge, result: WalkResult) -> None:
-        """A quorum has no answers that are compared apart from walks."""
+
+def walks_of(protocol: type[Protocol]) -> type[WalkComparison] | None:
+    """The comparison by walks of a protocol; None if it is compared in each state."""
+    if issubclass(protocol, Quorum):
+        return QuorumWalks
+    return WalkComparison if issubclass(protocol, Replication) else None

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import columns, width
 from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.cluster_state import ExpectedObservations, Seen, or_else
+from highwater.checker.conform.random_walks import WalkedGraph
 from highwater.checker.conform.results import (
     KAFKA_THROWS,
     KEPT,
@@ -185,6 +186,8 @@ class WalkComparison:
 
     result: type[WalkResult] = WalkResult
     observations: Callable[[Model], Any] = ExpectedObservations
+    has_errors = True
+    """True if leaders take errors of AlterPartition, which are compared apart from the walks."""
     setup_of = staticmethod(setup_of)
     operation_of = staticmethod(operation_of)
 
@@ -326,9 +329,13 @@ class WalkComparison:
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        No step is blocked. Each random step is chosen among those steps of the current state that earlier random steps
+        No step is blocked. The graph of random walks has the walks instead. Each random step is chosen among those steps of the current state that earlier random steps
         took least often.
         """
+        if isinstance(self.graph, WalkedGraph):
+            for walk in self.graph.walks:
+                yield list(takewhile(lambda step: step not in blocked, walk))
+            return
         choose, times = random.Random(seed), Counter[int]()
         tree: dict[int, int] = {}
         states = list(self._search(0, blocked, tree))
@@ -367,7 +374,8 @@ class WalkComparison:
         bridge.begin(self.describe())
         self._errors = bridge.errors
         try:
-            self.check_errors(bridge, result)
+            if self.has_errors:
+                self._after_errors(bridge.ask({"errors": True}), result)
         except (NoAnswerError, StoppedError) as wrong:
             self._ended(wrong, [], result)
             return result
@@ -400,9 +408,8 @@ class WalkComparison:
         result.seconds = time.perf_counter() - started
         return result
 
-    def check_errors(self, bridge: Bridge, result: WalkResult) -> None:
+    def _after_errors(self, seen: Plain, result: WalkResult) -> None:
         """Compare what a leader does after each error of AlterPartition."""
-        seen = bridge.ask({"errors": True})
         if thrown := seen.pop("thrown", None):
             self._add([], KAFKA_THROWS, thrown, result)
         for error, done in seen.items():
