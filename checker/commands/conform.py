@@ -31,9 +31,9 @@ from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
-from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.members import walks_of
 from highwater.checker.conform.random_walks import walked_graph
+from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines

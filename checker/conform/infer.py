@@ -28,9 +28,9 @@ from highwater.checker.conform.comparison import (
 )
 from highwater.checker.conform.expectation import Traced, observed_now, trace
 from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
+from highwater.checker.conform.members import walks_of
 from highwater.checker.conform.request_file import ExpectedOutcome
 from highwater.checker.conform.requests import requests_of
-from highwater.checker.conform.members import walks_of
 from highwater.checker.conform.results import KAFKA_THROWS, ConformResult, Key, Plain, by_fields
 from highwater.checker.conform.walks import StepDifference, WalkComparison, WalkResult, differing
 from highwater.checker.engines.state_graph import Explored

@@ -67,7 +67,10 @@ def _member(state: Plain, m: int, voters: range) -> Seen:
     if leads:
         found += [("fetched", None if v == m else member["fetched"][v]) for v in voters]
     found.append(("voted", None if was_elected else or_else(member["voted"])))
-    found += [("granted", mask(member["granted"])), ("denied", mask(member["denied"]) if "denied" in member else None)]
+    found += [
+        ("granted", mask(member["granted"])),
+        ("denied", mask(member["denied"]) if "denied" in member else None),
+    ]
     return [*found, ("heard", int(member["heard"]))]
 
 
@@ -137,16 +140,13 @@ class QuorumWalks(WalkComparison):
         assert isinstance(protocol, Quorum)
         if not protocol.on("votes_travel") or protocol.p.voters < 2 or protocol.p.consumers:
             raise InputError(
-                "conform: raft clients need votes as messages (--profile kafka_4_2), at least two voters, and no consumers"
+                "conform: raft clients need votes as messages (--profile kafka_4_2), two voters, and no consumers"
             )
-        members = range(protocol.p.voters + protocol.p.observers)
+        unsent = bool(protocol.p.finalised_late) or not protocol.on("fetch_carries_hwm")
         return {
             "voters": protocol.p.voters,
             "observers": protocol.p.observers,
-            "older": [
-                protocol.is_older(m) or bool(protocol.p.finalised_late) or not protocol.on("fetch_carries_hwm")
-                for m in members
-            ],
+            "older": [unsent or protocol.is_older(m) for m in protocol.member],
             "settled": bool(protocol.p.settled),
         }
 
@@ -160,9 +160,8 @@ class QuorumWalks(WalkComparison):
         """The reason why no path can take a step; None if a path can take it."""
         step, protocol = self.model.instances[instance], self.model.protocol
         assert isinstance(protocol, Quorum)
-        leader = step.parameters.get("leader")
-        if leader is not None and protocol.is_older(leader):
-            return f"{step.action.name}: a leader of this Kafka reads the HWM in a fetch"
+        if step.action.name == "receive_fetch" and protocol.is_older(step.parameters["leader"]):
+            return "receive_fetch: a leader of this Kafka answers parked fetches when its HWM advances"
         return None
 
     def judged(self, state: int, instance: int, outcome: int, fields: tuple[str, ...]) -> str | None:

@@ -329,8 +329,8 @@ class WalkComparison:
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        No step is blocked. The graph of random walks has the walks instead. Each random step is chosen among those steps of the current state that earlier random steps
-        took least often.
+        No step is blocked. Each random step is chosen among those steps of the current state that earlier random steps
+        took least often. A graph of random walks has its own paths.
         """
         if isinstance(self.graph, WalkedGraph):
             for walk in self.graph.walks:

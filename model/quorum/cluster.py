@@ -154,17 +154,23 @@ _KAFKA = {
     ),
     "answers_decide": Rule(
         "K27",
-        "The vote answer that decides an election ends it in the same step, and a voter is asked once. "
+        "The vote answer that decides an election ends it in the same step, and a voter answers once in an election. "
         "Off: the election ends later.",
     ),
     "vote_answer_names_leader": Rule(
         "K28", "A vote answer names the leader that the voter knows, and the candidate follows this leader."
     ),
     "restarted_leader_raises_epoch": Rule(
-        "K29", "A restarted leader whose timer expires requests pre-votes in the next epoch. Off: in its epoch."
+        "K29",
+        "A restarted leader whose timer expires requests pre-votes in the next epoch. Off: in its epoch.",
     ),
     "leaderless_voter_asks_again": Rule(
-        "K30", "A voter without a leader whose pre-vote runs out of time requests pre-votes again. Off: it waits."
+        "K30",
+        "A voter without a leader whose pre-vote runs out of time requests pre-votes again. Off: it waits.",
+    ),
+    "record_of_the_epoch_is_invalid": Rule(
+        "K31",
+        "A voter refuses the vote request of a candidate whose log has records of the request's epoch as invalid.",
     ),
 }
 
@@ -386,12 +392,14 @@ class Cluster(Protocol):
             epoch=self.epoch,
             granted=Bool,
             leader=Only(Option(self.voter), self.on("vote_answer_names_leader")),
+            invalid=Only(Bool, self.on("record_of_the_epoch_is_invalid")),
         ).about(
             asked="epoch of the request",
             pre="whether it was a pre-vote",
             epoch="epoch of the voter",
             granted="whether the vote is granted",
             leader="leader that the voter knows in its epoch",
+            invalid="whether the request is refused as invalid",
         )
         self.some_vote_response = Option(self.vote_response)
 

@@ -189,8 +189,8 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: the voter lost contact with its leader, or lost its election.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
-    a candidate. K29: a restarted leader requests pre-votes in the epoch after the one in which it led. Each expiry spends the budget of elections, even if the election fails, so the budget limits the
-    number of epochs.
+    a candidate. K29: a restarted leader requests pre-votes in the epoch after the one in which it led. Each expiry
+    spends the budget of elections, even if the election fails, so the budget limits the number of epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -300,21 +300,28 @@ def has_lost(q: Cluster, me: StructValue) -> Truth:
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
     """A voter answers a vote request. If the request's epoch is later, the voter first moves to it, even if it leads.
 
-    The voter refuses a request of an earlier epoch.
+    The voter refuses a request of an earlier epoch. K31: it refuses an invalid request, and does not move. K27: a voter
+    that requests pre-votes and votes for another counts its pre-votes anew.
     """
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
     asks = request.value
-    newer = asks.epoch > me.epoch
+    last = asks.last_epoch
+    invalid = q.on("record_of_the_epoch_is_invalid") & last.is_some & (last.value >= asks.epoch) & ~asks.pre
+    newer = (asks.epoch > me.epoch) & ~invalid
     present = where(newer, stepped_down(q, me, epoch=asks.epoch, leader=None), me)
-    granted = (asks.epoch == present.epoch) & grants(q, c, v, present, asks)
+    granted = (asks.epoch == present.epoch) & ~invalid & grants(q, c, v, present, asks)
     binds = granted & ~asks.pre
-    s.next.members[v] = present.replace(voted=where(binds, c, present.voted))
+    after = present.replace(voted=where(binds, c, present.voted))
+    if q.on("answers_decide"):
+        begins_anew = binds & present.voted.is_none & (present.ballot == "pre_vote")
+        after = where(begins_anew, after.replace(granted=[int(v)], denied=()), after)
+    s.next.members[v] = after
     s.next.vote_requests[c][v] = None
     # K28: a restarted leader names itself.
     knows = where(s.elected[present.epoch].is_(v), v, present.leader)
     s.next.vote_responses[c][v] = q.vote_response(
-        asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted, leader=knows
+        asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted, leader=knows, invalid=invalid
     )
     drop_parked(q, s, v, condition=newer & q.leads(v, me))
 
@@ -352,7 +359,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     awaited = under("change_forgets_requests", me.asked.has(v))
     newer = awaited & (got.epoch > me.epoch)
     asks = (got.asked == me.epoch) & where(got.pre, me.ballot == "pre_vote", me.ballot == "vote")
-    counts = awaited & (got.epoch == me.epoch) & asks
+    counts = awaited & (got.epoch == me.epoch) & asks & ~got.invalid
     granted = where(counts & got.granted, me.granted.with_(v), me.granted)
     denied = where(counts & ~got.granted, me.denied.with_(v), me.denied)
     after = me.replace(granted=granted, denied=denied, asked=me.asked.without(v))
@@ -368,7 +375,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 
 
 def decided(q: Cluster, c: Number, me: StructValue) -> StructValue:
-    """K27. Voter ``c`` after an answer: a candidate or the leader if it has won, and without a ballot if it has lost."""
+    """K27. Voter ``c`` after an answer: it leads or is a candidate if it has won, and gives up if it has lost."""
     pre = me.ballot == "pre_vote"
     won = (me.ballot != "none") & (size(me.granted) >= q.votes_needed)
     wins = where(pre, candidate(q, me, c), new_leader(q, me, c, me.epoch))
