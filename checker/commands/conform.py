@@ -32,7 +32,7 @@ from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.members import walks_of
-from highwater.checker.conform.random_walks import walked_graph
+from highwater.checker.conform.random_walks import WalkedGraph
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
@@ -43,6 +43,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
+from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
@@ -157,8 +158,8 @@ def conform(
         raise InputError("conform: --junit writes a difference, not a counterexample")
     if infers and (counterexamples or request_path is not None):
         raise InputError("conform: --infer compares scenarios: leave out --counterexamples and --request")
-    if depth is not None and sample is None:
-        raise InputError("conform: --depth is the length of the walks of --sample")
+    if depth is not None and (sample is None or infers):
+        raise InputError("conform: --depth is the length of the walks of --sample, without --infer")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
     test = None if junit is None else JunitFile(Path(junit), output)
@@ -253,19 +254,22 @@ class Run:
         walks = walks_of(type(model.protocol))
         if walks is not None and self.test is not None:
             self.test.refuse_walks()
-        if walks is None and self.selection.depth is not None:
-            raise InputError(f"--depth: {request.scenario.name} is compared in each state, not along walks")
-        kind = walks or KafkaComparison
-        comparison = kind(model, partial(self.explore, request))
+        sample, explore = self.selection, partial(self.explore, request)
+        comparison: KafkaComparison | WalkComparison
+        if walks is None:
+            comparison = KafkaComparison(model, explore)
+        elif sample.sample is None or sample.depth is None:
+            comparison = walks(model, explore)
+        else:
+            graph = WalkedGraph(model, sample.sample, sample.depth, sample.seed)
+            comparison = walks(model, lambda _: graph)
         result = self.compare(request, comparison)
         content = self._report(request, result, comparison)
         self._hint(request, bool(result.differences))
         return self._status(result.stopped_by, result.complete, bool(result.differences)), content
 
     def explore(self, request: Request, model: Model) -> Explored:
-        """The graph of a scenario's states under a model of it, or of random walks."""
-        if self.selection.sample is not None and self.selection.depth is not None:
-            return walked_graph(model, self.selection.sample, self.selection.depth, self.selection.seed)
+        """The graph of a scenario's states under a model of it."""
         with ProgressReporter(request.scenario.name, quiet=self.output.quiet) as progress:
             graph = engines.explore("native")(model, self.options, progress)
         if graph.stopped_by == "interrupted":
@@ -291,7 +295,7 @@ class Run:
         """Find the rules that Kafka follows. Returns the exit status and the command's part of the JSON."""
         found = infer(
             [
-                (WalksTrial if walks_of(r.scenario.protocol) else StatesTrial)(
+                (WalksTrial if issubclass(r.scenario.protocol, Replication) else StatesTrial)(
                     r, self.bridge, partial(self.explore, r)
                 )
                 for r in requests

@@ -18,6 +18,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
 from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.cluster_state import ExpectedObservations
 from highwater.checker.conform.comparison import (
     KafkaComparison,
     KafkaDifference,
@@ -28,7 +29,6 @@ from highwater.checker.conform.comparison import (
 )
 from highwater.checker.conform.expectation import Traced, observed_now, trace
 from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
-from highwater.checker.conform.members import walks_of
 from highwater.checker.conform.request_file import ExpectedOutcome
 from highwater.checker.conform.requests import requests_of
 from highwater.checker.conform.results import KAFKA_THROWS, ConformResult, Key, Plain, by_fields
@@ -221,14 +221,9 @@ def _operation(request: KafkaRequest) -> str:
 class WalksTrial(Trial):
     """A scenario of whole clusters. Kafka walks again for each comparison."""
 
-    @property
-    def kind(self) -> type[WalkComparison]:
-        """The comparison of the scenario's protocol."""
-        return walks_of(self.protocol) or WalkComparison
-
     def compare(self, model: Model, run: Compare) -> tuple[ConformResult, WalkComparison]:
         """Compare along walks."""
-        comparison = self.kind(model, self.explore)
+        comparison = WalkComparison(model, self.explore)
         result = run(self.request, comparison)
         assert isinstance(result, WalkResult)
         for key, found in result.more.items():
@@ -256,7 +251,7 @@ class WalksTrial(Trial):
         after = self.outcomes(model, case)
         if not isinstance(after, tuple):
             return after is not None and case.answer != 0
-        return not case.answer and not differing(self.kind.observations(model)(after), tuple(case.after))
+        return not case.answer and not differing(ExpectedObservations(model)(after), tuple(case.after))
 
 
 def _step(instance: Instance) -> object:

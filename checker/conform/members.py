@@ -49,8 +49,7 @@ class ExpectedMembers:
             found += _fetch(state, f)
         for c in voters:
             for v in voters:
-                found += _vote("vote_request", state["vote_requests"][c][v])
-                found += _vote_answer(state, c, v)
+                found += _votes(state, c, v)
         return found + _log("committed", state["committed"])
 
 
@@ -102,28 +101,21 @@ def _fetch(state: Plain, f: int) -> Seen:
     return found
 
 
-def _vote(name: str, asks: Plain | None) -> Seen:
-    found: Seen = [(name, int(asks is not None))]
+def _votes(state: Plain, c: int, v: int) -> Seen:
+    asks, answer = state["vote_requests"][c][v], state["vote_responses"][c][v]
+    found: Seen = [("vote_request", int(asks is not None))]
     if asks is not None:
-        found += [(f"{name}.epoch", asks["epoch"]), (f"{name}.pre", int(asks["pre"]))]
-        found += [(f"{name}.last_epoch", or_else(asks["last_epoch"])), (f"{name}.offset", asks["offset"])]
+        found += [("vote_request.epoch", asks["epoch"]), ("vote_request.pre", int(asks["pre"]))]
+        found += [
+            ("vote_request.last_epoch", or_else(asks["last_epoch"])),
+            ("vote_request.offset", asks["offset"]),
+        ]
+    found.append(("vote_answer", int(answer is not None)))
+    if answer is not None:
+        leader = or_else(answer["leader"]) if "leader" in answer else None
+        found += [(f"vote_answer.{n}", int(answer[n])) for n in ("asked", "pre", "epoch")]
+        found += [("vote_answer.leader", leader), ("vote_answer.granted", int(answer["granted"]))]
     return found
-
-
-def _vote_answer(state: Plain, c: int, v: int) -> Seen:
-    answer = state["vote_responses"][c][v]
-    if answer is None:
-        return [("vote_answer", 0)]
-    return [
-        ("vote_answer", 1),
-        ("vote_answer.asked", answer["asked"]),
-        ("vote_answer.pre", int(answer["pre"])),
-        ("", None),
-        ("", None),
-        ("vote_answer.epoch", answer["epoch"]),
-        ("vote_answer.leader", or_else(answer["leader"]) if "leader" in answer else None),
-        ("vote_answer.granted", int(answer["granted"])),
-    ]
 
 
 class QuorumWalks(WalkComparison):

@@ -191,7 +191,7 @@ class WalkComparison:
     setup_of = staticmethod(setup_of)
     operation_of = staticmethod(operation_of)
 
-    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+    def __init__(self, model: Model, explore: Callable[[Model], Explored | WalkedGraph]) -> None:
         self.model = model
         self.setup = self.setup_of(model)
         self.operations = [self.operation_of(instance) for instance in model.instances]

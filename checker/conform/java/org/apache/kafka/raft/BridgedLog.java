@@ -1,5 +1,7 @@
 package org.apache.kafka.raft;
 
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,162 +15,70 @@ import org.apache.kafka.common.record.Records;
 //# else
 import org.apache.kafka.server.common.OffsetAndEpoch;
 //# end
-import org.apache.kafka.snapshot.RawSnapshotReader;
-import org.apache.kafka.snapshot.RawSnapshotWriter;
 
-/** A log in memory without snapshots. Each batch has one record, and a read returns one batch. */
-//# if org.apache.kafka.raft.ReplicatedLog
-final class BridgedLog implements ReplicatedLog {
-//# else
-final class BridgedLog implements RaftLog {
-//# end
+/** A log in memory without snapshots. A batch has one record and is appended at its offset. A read returns one batch. */
+final class BridgedLog implements InvocationHandler {
     private static final TopicPartition PARTITION = new TopicPartition("__cluster_metadata", 0);
 
     final List<MemoryRecords> batches = new ArrayList<>();
+    /** The epoch of each record. */
     final List<Integer> epochs = new ArrayList<>();
-    private LogOffsetMetadata highWatermark = new LogOffsetMetadata(0);
+    //# if org.apache.kafka.raft.ReplicatedLog
+    final ReplicatedLog log = (ReplicatedLog) proxy(ReplicatedLog.class);
+    //# else
+    final RaftLog log = (RaftLog) proxy(RaftLog.class);
+    //# end
 
-    private LogAppendInfo append(Records records) {
-        int first = epochs.size();
-        for (MutableRecordBatch batch : ((MemoryRecords) records).batches()) {
-            if (batch.baseOffset() != epochs.size() || batch.lastOffset() != epochs.size()) {
-                throw new IllegalArgumentException("a batch with offset " + batch.baseOffset() + " at " + epochs.size());
+    private Object proxy(Class<?> type) {
+        return java.lang.reflect.Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, this);
+    }
+
+    @Override
+    public Object invoke(Object log, Method method, Object[] arguments) throws Throwable {
+        int end = epochs.size();
+        return switch (method.getName()) {
+            case "appendAsLeader", "appendAsFollower" -> append(end, (MemoryRecords) arguments[0]);
+            case "read" -> {
+                int offset = ((Long) arguments[0]).intValue();
+                Records found = offset < end ? batches.get(offset) : MemoryRecords.EMPTY;
+                yield new LogFetchInfo(found, new LogOffsetMetadata(offset));
             }
-            ByteBuffer copy = ByteBuffer.allocate(batch.sizeInBytes());
-            batch.writeTo(copy);
-            copy.flip();
-            batches.add(MemoryRecords.readableRecords(copy));
-            epochs.add(batch.partitionLeaderEpoch());
+            case "lastFetchedEpoch" -> end == 0 ? 0 : epochs.get(end - 1);
+            case "endOffsetForEpoch" -> endOffsetForEpoch(end, (Integer) arguments[0]);
+            case "endOffset" -> new LogOffsetMetadata(end);
+            case "startOffset" -> 0L;
+            case "truncateTo" -> truncateTo(((Long) arguments[0]).intValue());
+            case "topicPartition" -> PARTITION;
+            case "topicId" -> Uuid.METADATA_TOPIC_ID;
+            default -> method.isDefault() ? InvocationHandler.invokeDefault(log, method, arguments)
+                : method.getReturnType() == boolean.class ? (Object) false
+                : method.getReturnType() == Optional.class ? Optional.empty() : null;
+        };
+    }
+
+    private LogAppendInfo append(int first, MemoryRecords records) {
+        for (MutableRecordBatch batch : records.batches()) {
+            if (batch.baseOffset() == epochs.size() && batch.lastOffset() == epochs.size()) {
+                ByteBuffer copy = ByteBuffer.allocate(batch.sizeInBytes());
+                batch.writeTo(copy);
+                batches.add(MemoryRecords.readableRecords(copy.flip()));
+                epochs.add(batch.partitionLeaderEpoch());
+            }
         }
         return new LogAppendInfo(first, epochs.size() - 1);
     }
 
-    @Override
-    public LogAppendInfo appendAsLeader(Records records, int epoch) {
-        return append(records);
-    }
-
-    @Override
-    public LogAppendInfo appendAsFollower(Records records, int epoch) {
-        return append(records);
-    }
-
-    @Override
-    public LogFetchInfo read(long offset, Isolation isolation
-            //# if org.apache.kafka.raft.RaftLog
-            , int maxBytes
-            //# end
-    ) {
-        long end = isolation == Isolation.COMMITTED ? highWatermark.offset() : epochs.size();
-        Records found = offset < end ? batches.get((int) offset) : MemoryRecords.EMPTY;
-        return new LogFetchInfo(found, new LogOffsetMetadata(offset));
-    }
-
-    @Override
-    public int lastFetchedEpoch() {
-        return epochs.isEmpty() ? 0 : epochs.get(epochs.size() - 1);
-    }
-
     /** The last epoch in the log up to this one, and its end. An epoch before all others ends at the log's start. */
-    @Override
-    public OffsetAndEpoch endOffsetForEpoch(int epoch) {
-        int end = epochs.size();
+    private OffsetAndEpoch endOffsetForEpoch(int end, int epoch) {
         while (end > 0 && epochs.get(end - 1) > epoch) {
             end--;
         }
         return new OffsetAndEpoch(end, end == 0 ? epoch : epochs.get(end - 1));
     }
 
-    @Override
-    public LogOffsetMetadata endOffset() {
-        return new LogOffsetMetadata(epochs.size());
-    }
-
-    @Override
-    public LogOffsetMetadata highWatermark() {
-        return highWatermark;
-    }
-
-    @Override
-    public long startOffset() {
-        return 0;
-    }
-
-    @Override
-    public void initializeLeaderEpoch(int epoch) {
-    }
-
-    @Override
-    public void truncateTo(long offset) {
-        batches.subList((int) offset, batches.size()).clear();
-        epochs.subList((int) offset, epochs.size()).clear();
-    }
-
-    @Override
-    public boolean truncateToLatestSnapshot() {
-        return false;
-    }
-
-    @Override
-    public void updateHighWatermark(LogOffsetMetadata offset) {
-        highWatermark = offset;
-    }
-
-    @Override
-    public boolean deleteBeforeSnapshot(OffsetAndEpoch id) {
-        return false;
-    }
-
-    @Override
-    public void flush(boolean force) {
-    }
-
-    @Override
-    public boolean maybeClean() {
-        return false;
-    }
-
-    @Override
-    public TopicPartition topicPartition() {
-        return PARTITION;
-    }
-
-    @Override
-    public Uuid topicId() {
-        return Uuid.METADATA_TOPIC_ID;
-    }
-
-    @Override
-    public Optional<RawSnapshotWriter> createNewSnapshot(OffsetAndEpoch id) {
-        return Optional.empty();
-    }
-
-    @Override
-    public Optional<RawSnapshotWriter> createNewSnapshotUnchecked(OffsetAndEpoch id) {
-        return Optional.empty();
-    }
-
-    @Override
-    public Optional<RawSnapshotReader> readSnapshot(OffsetAndEpoch id) {
-        return Optional.empty();
-    }
-
-    @Override
-    public Optional<RawSnapshotReader> latestSnapshot() {
-        return Optional.empty();
-    }
-
-    @Override
-    public Optional<OffsetAndEpoch> latestSnapshotId() {
-        return Optional.empty();
-    }
-
-    @Override
-    public Optional<OffsetAndEpoch> earliestSnapshotId() {
-        return Optional.empty();
-    }
-
-    @Override
-    public void onSnapshotFrozen(OffsetAndEpoch id) {
+    private Object truncateTo(int offset) {
+        batches.subList(offset, batches.size()).clear();
+        epochs.subList(offset, epochs.size()).clear();
+        return null;
     }
 }

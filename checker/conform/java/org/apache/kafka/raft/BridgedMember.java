@@ -3,7 +3,6 @@ package org.apache.kafka.raft;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.net.InetSocketAddress;
-import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -24,12 +23,13 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.controller.BridgedClock;
+import org.apache.kafka.raft.internals.BatchMemoryPool;
 import org.apache.kafka.raft.internals.BlockingMessageQueue;
 import org.apache.kafka.raft.internals.StringSerde;
 import org.apache.kafka.server.common.KRaftVersion;
 
 /** A raft client with all that it gets from outside: log, quorum state, clock, random numbers, timers and network. */
-final class BridgedMember implements NetworkChannel, QuorumStateStore, ExpirationService, MemoryPool {
+final class BridgedMember implements NetworkChannel, QuorumStateStore, ExpirationService {
     /** The fetch timeout and the election timeout. A member's clock moves by it when one of them expires. */
     static final int TIMEOUT_MS = 1_000;
     static final int PARK_MS = 500;
@@ -43,14 +43,16 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
         QuorumConfig.QUORUM_RETRY_BACKOFF_MS_CONFIG, 0,
         QuorumConfig.QUORUM_LINGER_MS_CONFIG, 0), false));
 
+    private static final MemoryPool MEMORY = new BatchMemoryPool(1, KafkaRaftClient.MAX_BATCH_SIZE_BYTES);
+
     /** A request that the client has sent, and its response to come. */
     record Sent(RaftRequest.Outbound request, CompletableFuture<RaftResponse.Inbound> response, String state) { }
 
     final int id;
     final BridgedLog log = new BridgedLog();
     final BridgedClock clock = new BridgedClock();
-    /** The messages by which this member announces that it leads, by epoch. */
-    final Map<Integer, BeginQuorumEpochRequestData> announced = new HashMap<>();
+    /** The messages by which leaders announce that they lead, by epoch. */
+    private final Map<Integer, BeginQuorumEpochRequestData> announced;
     private final int voters;
     /** The newest request to each voter that has not left the member, and the last one that has. */
     private final Map<Integer, Sent> held = new HashMap<>();
@@ -73,9 +75,10 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
         }
     }
 
-    BridgedMember(int id, int voters) {
+    BridgedMember(int id, int voters, Map<Integer, BeginQuorumEpochRequestData> announced) {
         this.id = id;
         this.voters = voters;
+        this.announced = announced;
         start();
     }
 
@@ -84,8 +87,8 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
         queue = new Queue();
         held.clear();
         awaited.clear();
-        client = new KafkaRaftClient<>(OptionalInt.of(id), new Uuid(7, id + 1), new StringSerde(), this, queue, log, this,
-            clock, this, PARK_MS, true, "cluster", List.of(),
+        client = new KafkaRaftClient<>(OptionalInt.of(id), new Uuid(7, id + 1), new StringSerde(), this, queue, log.log,
+            MEMORY, clock, this, PARK_MS, true, "cluster", List.of(),
             Endpoints.fromInetSocketAddresses(Map.of(LISTENER, address(id))),
             new SupportedVersionRange((short) 0, (short) 0), new LogContext(), new Random() {
                 @Override
@@ -255,29 +258,5 @@ final class BridgedMember implements NetworkChannel, QuorumStateStore, Expiratio
     @Override
     public void clear() {
         stored = Optional.empty();
-    }
-
-    @Override
-    public ByteBuffer tryAllocate(int bytes) {
-        return ByteBuffer.allocate(512);
-    }
-
-    @Override
-    public void release(ByteBuffer buffer) {
-    }
-
-    @Override
-    public long size() {
-        return Long.MAX_VALUE;
-    }
-
-    @Override
-    public long availableMemory() {
-        return Long.MAX_VALUE;
-    }
-
-    @Override
-    public boolean isOutOfMemory() {
-        return false;
     }
 }

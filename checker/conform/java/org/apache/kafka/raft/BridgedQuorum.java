@@ -2,8 +2,9 @@ package org.apache.kafka.raft;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
-import java.util.Optional;
+import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -39,6 +40,7 @@ public final class BridgedQuorum implements Walked {
     private final Fetch[] requests;
     private final Parked[] parked;
     private final Answer[] responses;
+    private final Map<Integer, BeginQuorumEpochRequestData> announced = new HashMap<>();
     private final Vote[][] voteRequests;
     private final Vote[][] voteResponses;
     /** The epochs of the records below the HWM of some leader at some time. */
@@ -81,7 +83,7 @@ public final class BridgedQuorum implements Walked {
         voteRequests = new Vote[voters][voters];
         voteResponses = new Vote[voters][voters];
         for (int m = 0; m < count; m++) {
-            members[m] = new BridgedMember(m, voters);
+            members[m] = new BridgedMember(m, voters, announced);
             short newest = (short) Math.min(FETCH_WITH_HWM, ApiKeys.FETCH.latestVersion());
             versions[m] = setup.get("older").get(m).booleanValue() ? FETCH_WITH_HWM - 1 : newest;
         }
@@ -102,11 +104,6 @@ public final class BridgedQuorum implements Walked {
                     expire(m);
                 }
                 takeAnswer(m);
-            }
-        }
-        for (int m = 1; m < count && setup.get("settled").booleanValue(); m++) {
-            if (members[m].client.quorum().highWatermark().isEmpty()) {
-                throw new BridgeException("member " + m + " does not know the HWM");
             }
         }
         committed();
@@ -248,11 +245,7 @@ public final class BridgedQuorum implements Walked {
     }
 
     private int learn(int m, int epoch) {
-        BeginQuorumEpochRequestData data = null;
-        for (BridgedMember member : members) {
-            data = member.announced.getOrDefault(epoch, data);
-        }
-        var copy = new BeginQuorumEpochRequestData(wire(data, BEGIN), BEGIN).setVoterId(-1);
+        var copy = new BeginQuorumEpochRequestData(wire(announced.get(epoch), BEGIN), BEGIN).setVoterId(-1);
         copy.topics().get(0).partitions().get(0).setVoterDirectoryId(ReplicaKey.NO_DIRECTORY_ID);
         var response = (BeginQuorumEpochResponseData) members[m].handle(BEGIN, copy).join().data();
         return response.topics().get(0).partitions().get(0).errorCode();
@@ -263,7 +256,7 @@ public final class BridgedQuorum implements Walked {
         ReplicaKey other = ReplicaKey.of((m + 1) % voters, ReplicaKey.NO_DIRECTORY_ID);
         ReplicaKey key = ReplicaKey.of(-1, ReplicaKey.NO_DIRECTORY_ID);
         members[m].handle(VOTE, RaftUtil.singletonVoteRequest(
-            members[m].log.topicPartition(), null, epoch, other, key, 0, 0, true));
+            members[m].log.log.topicPartition(), null, epoch, other, key, 0, 0, true));
     }
 
     private void restart(int m) {
@@ -317,15 +310,6 @@ public final class BridgedQuorum implements Walked {
 
     private static int mask(Set<Integer> members) {
         return members.stream().mapToInt(member -> 1 << member).sum();
-    }
-
-    @Override
-    public List<List<Integer>> logs() {
-        List<List<Integer>> found = new ArrayList<>();
-        for (BridgedMember member : members) {
-            found.add(member.log.epochs);
-        }
-        return found;
     }
 
     @Override
@@ -419,12 +403,12 @@ public final class BridgedQuorum implements Walked {
     private static void observe(Vote vote, List<Integer> seen) {
         seen.add(vote == null ? 0 : 1);
         if (vote != null) {
-            var asks = vote.asks();
-            seen.add(asks.replicaEpoch() - 1);
-            seen.add(asks.preVote() ? 1 : 0);
-            seen.add(asks.lastOffsetEpoch() - 1);
-            seen.add((int) asks.lastOffset());
-            if (vote.response != null) {
+            seen.add(vote.asks().replicaEpoch() - 1);
+            seen.add(vote.asks().preVote() ? 1 : 0);
+            if (vote.response == null) {
+                seen.add(vote.asks().lastOffsetEpoch() - 1);
+                seen.add((int) vote.asks().lastOffset());
+            } else {
                 var answer = vote.response.topics().get(0).partitions().get(0);
                 seen.add(answer.leaderEpoch() - 1);
                 seen.add(answer.leaderId());
