@@ -152,14 +152,11 @@ def conform(
     limit, or --sample), 130 interrupted; what was compared until then is reported.
     """
     output = JsonOutput(json_file, quiet=quiet)
-    if bool(names) == (request_path is not None):
-        raise InputError("conform: name scenarios, or --request FILE")
-    if junit is not None and counterexamples:
-        raise InputError("conform: --junit writes a difference, not a counterexample")
-    if infers and (counterexamples or request_path is not None):
-        raise InputError("conform: --infer compares scenarios: leave out --counterexamples and --request")
-    if depth is not None and (sample is None or infers):
-        raise InputError("conform: --depth is the length of the walks of --sample, without --infer")
+    refuse(bool(names) == (request_path is not None), "name scenarios, or --request FILE")
+    refuse(junit is not None and counterexamples, "--junit writes a difference, not a counterexample")
+    refuse(infers and counterexamples, "--infer compares scenarios: leave out --counterexamples")
+    refuse(infers and request_path is not None, "--infer compares scenarios: leave out --request")
+    refuse(depth is not None and (sample is None or infers), "--depth is the length of the walks of --sample")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
     test = None if junit is None else JunitFile(Path(junit), output)
@@ -194,6 +191,12 @@ def conform(
                 break
         output.write({"kafka": kafka_of(bridge), "scenarios": results, "versions": versions("conform")})
     return worst(statuses)
+
+
+def refuse(condition: bool, message: str) -> None:
+    """Raise InputError if the condition holds: options that exclude each other."""
+    if condition:
+        raise InputError(f"conform: {message}")
 
 
 def jars_of(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
