@@ -249,7 +249,7 @@ WRONG = {
         "fetched",
     ),
     "a parked fetch is answered by its timer only": Wrong(
-        _QUORUM, "one.response.isDone()) {", "one.response.isDone() && timedOut) {", "append", "parked"
+        _QUORUM, "one.response.isDone()) {", "one.response.isDone() && timedOut) {", "receive_fetch", "parked"
     ),
     "a parked fetch is not answered by its timer": Wrong(
         _QUORUM, "parked[f].timer.completeExceptionally(new TimeoutException());", "", "park_timer", "parked"
@@ -300,7 +300,9 @@ def test_a_client_that_behaves_wrongly_differs(
         return {**texts, wrong.file: texts[wrong.file].replace(wrong.old, wrong.new)}
 
     monkeypatch.setattr(bridges, "adapted", changed)
-    few = bounds(voters=3, observers=1, elections=2, restarts=3, losses=0, appends=1)
-    _, found, said = run(kafka, tmp_path, SMALL, *few, "--sample", "300", "--depth", "40", "--quiet")
+    many = (
+        bounds(voters=3, elections=2, restarts=3, losses=0, appends=1) if wrong.action == "restart" else MANY
+    )
+    _, found, said = run(kafka, tmp_path, SMALL, *many, "--sample", "300", "--depth", "40", "--quiet")
     rows = found["scenarios"][0]["differences"]
     assert any(row["step"] == wrong.action and wrong.field in row["differs"] for row in rows), said
