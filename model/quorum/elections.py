@@ -184,7 +184,7 @@ def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool 
 # --- candidates ------------------------------------------------------------------------------------------------
 
 
-@action("996.1, 595.7", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
+@action("996.1, 595.7, K29", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: the voter lost contact with its leader, or lost its election.
 
@@ -239,7 +239,7 @@ def win(q: Cluster, s: State, c: Number) -> None:
     take_over(q, s, c, me.epoch)
 
 
-@action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
+@action("996.1, K30", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
     """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows.
 
@@ -291,7 +291,7 @@ def has_lost(q: Cluster, me: StructValue) -> Truth:
 
 
 @action(
-    "595.7, 595.8, 996.2",
+    "595.7, 595.8, 996.2, K31",
     rule="votes_travel",
     says="voter {v} answers the vote request of voter {c}",
     v="voter",
@@ -346,7 +346,13 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
     return found
 
 
-@action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
+@action(
+    "595.7, K26, K27, K28",
+    rule="votes_travel",
+    says="voter {c} takes the answer of voter {v}",
+    c="voter",
+    v="voter",
+)
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     """Voter ``c`` takes the vote response of ``v``: it counts a grant of its request, or moves to a later epoch.
 

@@ -174,7 +174,7 @@ def complete_parked(
 # only the HWM. The member then learned of a commit half a second late. With KIP-1166 a fetch carries the member's HWM.
 
 
-@action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
+@action("595.1, 1166.1, K26", says="member {f} sends a fetch", f="member")
 def send_fetch(q: Cluster, s: State, f: Number) -> None:
     """A member fetches at its LEO, with its epoch, the epoch of its last record and its HWM.
 
@@ -370,7 +370,7 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
 # --- the member that asked ----------------------------------------------------------------------------------
 
 
-@action("595.1, 595.2, 595.6", says="member {f} takes the answer to its fetch", f="member")
+@action("595.1, 595.2, 595.6, K26", says="member {f} takes the answer to its fetch", f="member")
 def take_answer(q: Cluster, s: State, f: Number) -> None:
     """A member takes a fetch response: it appends the record, or truncates its log where the logs diverge.
 
