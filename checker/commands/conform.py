@@ -31,6 +31,8 @@ from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.fields import new_fields
 from highwater.checker.conform.infer import StatesTrial, WalksTrial, infer
 from highwater.checker.conform.junit import JunitFile
+from highwater.checker.conform.members import walks_of
+from highwater.checker.conform.random_walks import WalkedGraph
 from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
 from highwater.checker.conform.results import ConformResult, Sample
 from highwater.checker.conform.walks import WalkComparison, WalkFile
@@ -97,6 +99,12 @@ _KAFKA = "kafka_4_2"
     help="The seed of --sample.  [default: 0]",
 )
 @click.option(
+    "--depth",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take the walks of --sample from the initial state, N steps long, without exploring.",
+)
+@click.option(
     "--counterexamples",
     is_flag=True,
     help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
@@ -124,6 +132,7 @@ def conform(
     junit: str | None,
     sample: int | None,
     seed: int,
+    depth: int | None,
     counterexamples: bool,
     infers: bool,
     other_paths: bool,
@@ -143,12 +152,11 @@ def conform(
     limit, or --sample), 130 interrupted; what was compared until then is reported.
     """
     output = JsonOutput(json_file, quiet=quiet)
-    if bool(names) == (request_path is not None):
-        raise InputError("conform: name scenarios, or --request FILE")
-    if junit is not None and counterexamples:
-        raise InputError("conform: --junit writes a difference, not a counterexample")
-    if infers and (counterexamples or request_path is not None):
-        raise InputError("conform: --infer compares scenarios: leave out --counterexamples and --request")
+    refuse(bool(names) == (request_path is not None), "name scenarios, or --request FILE")
+    refuse(junit is not None and counterexamples, "--junit writes a difference, not a counterexample")
+    refuse(infers and counterexamples, "--infer compares scenarios: leave out --counterexamples")
+    refuse(infers and request_path is not None, "--infer compares scenarios: leave out --request")
+    refuse(depth is not None and (sample is None or infers), "--depth is the length of the walks of --sample")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
     test = None if junit is None else JunitFile(Path(junit), output)
@@ -169,7 +177,7 @@ def conform(
             output.write({"same": same, "kafka": kafka_of(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
         note_new_fields(bridge, output)
-        run = Run(bridge, options, output, Sample(sample, seed, other_paths), save, test)
+        run = Run(bridge, options, output, Sample(sample, seed, other_paths, depth), save, test)
         statuses, results = [], []
         if infers:
             status, content = run.infer(requests)
@@ -183,6 +191,12 @@ def conform(
                 break
         output.write({"kafka": kafka_of(bridge), "scenarios": results, "versions": versions("conform")})
     return worst(statuses)
+
+
+def refuse(condition: bool, message: str) -> None:
+    """Raise InputError if the condition holds: options that exclude each other."""
+    if condition:
+        raise InputError(f"conform: {message}")
 
 
 def jars_of(kafka: str, before: tuple[str, ...], quiet: bool) -> Jars:
@@ -237,13 +251,21 @@ class Run:
     def one(self, request: Request) -> tuple[Status, dict[str, Any]]:
         """Compare a scenario with Kafka's code. Returns its exit status and its part of the JSON.
 
-        A scenario of the replication protocol is compared along walks, any other in each state.
+        A scenario of the protocol replication or quorum is compared along walks, any other in each state.
         """
         model = request.model()
-        if isinstance(model.protocol, Replication) and self.test is not None:
+        walks = walks_of(type(model.protocol))
+        if walks is not None and self.test is not None:
             self.test.refuse_walks()
-        kind = WalkComparison if isinstance(model.protocol, Replication) else KafkaComparison
-        comparison = kind(model, partial(self.explore, request))
+        sample, explore = self.selection, partial(self.explore, request)
+        comparison: KafkaComparison | WalkComparison
+        if walks is None:
+            comparison = KafkaComparison(model, explore)
+        elif sample.sample is None or sample.depth is None:
+            comparison = walks(model, explore)
+        else:
+            graph = WalkedGraph(model, sample.sample, sample.depth, sample.seed)
+            comparison = walks(model, lambda _: graph)
         result = self.compare(request, comparison)
         content = self._report(request, result, comparison)
         self._hint(request, bool(result.differences))

@@ -19,7 +19,8 @@ Seen = list[tuple[str, int | None]]
 """The fields of an observation in the order of the bridge; None: not compared."""
 
 
-def _mask(members: Iterable[int]) -> int:
+def mask(members: Iterable[int]) -> int:
+    """The numbers of ``members`` as bits."""
     return sum(1 << member for member in members)
 
 
@@ -71,7 +72,7 @@ def _controller(protocol: Replication, state: Plain) -> Seen:
     found: Seen = [(f"partition.{n}", or_else(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
     found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
     found += [("", None) for _ in brokers]  # the order of the replicas is not compared: no rule depends on it
-    found += [(f"partition.{n}", _mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
+    found += [(f"partition.{n}", mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
     found += [("partition.last_known_leader", or_else(one["last_known_leader"], -2)), ("", None)]
     found += [("", None) for _ in brokers]
     for b in brokers:
@@ -96,9 +97,9 @@ def _broker(
         ("view.leader", or_else(view["leader"])),
     ]
     found += [(f"view.{n}", view[n]) for n in ("leader_epoch", "partition_epoch")]
-    found.append(("view.isr", _mask(view["isr"]) if leads else -1))
+    found.append(("view.isr", mask(view["isr"]) if leads else -1))
     found.append(("view.min_isr", view["min_isr"] if is_replica else None))
-    found.append(("view.active", _mask(view["active"])))
+    found.append(("view.active", mask(view["active"])))
     found += [("view.epochs", epoch) for epoch in view["epochs"]]
     found.append(("log.length", len(broker["log"])))
     for record in broker["log"]:
@@ -150,5 +151,5 @@ def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
         found.append(("decision.outcome", outcome))
         names = ("leader_epoch", "partition_epoch")
         found += [(f"decision.{n}", -1 if outcome else decided[n]) for n in names]
-        found.append(("decision.isr", -1 if outcome else _mask(decided["isr"])))
+        found.append(("decision.isr", -1 if outcome else mask(decided["isr"])))
     return found

@@ -9,12 +9,11 @@ from typing import Any
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
 from highwater.checker.conform.bridge import Bridge
-from highwater.checker.conform.cluster_state import ExpectedObservations
 from highwater.checker.conform.expectation import as_number, observed
 from highwater.checker.conform.kafka_request import instance_key
+from highwater.checker.conform.members import walks_of
 from highwater.checker.conform.requests import requests_of, setup_of
-from highwater.checker.conform.walks import differing, operation_of
-from highwater.checker.conform.walks import setup_of as setup_of_cluster
+from highwater.checker.conform.walks import REFUSAL, WalkComparison, differing
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language import State
 from highwater.model.language.graph import values_of
@@ -87,8 +86,8 @@ def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
     Raises InputError if the bridge has no operation for an action, or does not support the protocol.
     """
     protocol = model.protocol
-    if isinstance(protocol, Replication):
-        return _in_cluster(model, run, bridge)
+    if (kind := walks_of(type(protocol))) is not None:
+        return _in_cluster(kind, model, run, bridge)
     if isinstance(protocol, Controller):
         return _in_controller(model, protocol, run, bridge)
     raise InputError(f"conform compares no scenario of {protocol.name}")
@@ -109,21 +108,23 @@ def _sentences(model: Model, run: ViolatingRun) -> tuple[str, ...]:
     return tuple(instance.sentence or str(instance) for instance in instances)
 
 
-def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
-    operations = [operation_of(model.instances[number]) for number in run.path]
+def _in_cluster(kind: type[WalkComparison], model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
+    operations = [kind.operation_of(model.instances[number]) for number in run.path]
     if None in operations:
         raise InputError(
             f"conform: {model.instances[run.path[operations.index(None)]]} is no event of the bridge"
         )
-    bridge.begin({"scenario": setup_of_cluster(model), "operations": operations})
+    bridge.begin({"scenario": kind.setup_of(model), "operations": operations})
     answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
     walk, states = answer["walks"][0], _states(model, run)
-    outcomes, expected = walk[1::2], ExpectedObservations(model)
+    outcomes, expected = walk[1::2], kind.observations(model)
     fields = [
         differing(expected(state), tuple(answer["seen"][number]))
         for state, number in zip(states[1:], walk[2::2], strict=False)
     ]
-    stopped = next((n for n, outcome in enumerate(outcomes, 1) if outcome), None)
+    stopped = next((n for n, outcome in enumerate(outcomes, 1) if outcome and outcome > REFUSAL), None)
+    if not isinstance(model.protocol, Replication):
+        return Reproduction(run.property, _sentences(model, run), tuple(fields), stopped, ())
     acknowledged = {
         operation["value"]
         for operation, outcome in zip(operations, outcomes, strict=False)

@@ -113,11 +113,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Sample:
-    """The items to compare: all, or a random sample of this size; and each state also by a second path."""
+    """The items to compare: all, or a random sample of this size; and each state also by a second path.
+
+    With ``depth``, the sample is of walks of so many steps from the initial state, and nothing is explored.
+    """
 
     sample: int | None = None
     seed: int = 0
     other_paths: bool = False
+    depth: int | None = None
 
 
 def heading(

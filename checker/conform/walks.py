@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import columns, width
 from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.cluster_state import ExpectedObservations, Seen, or_else
+from highwater.checker.conform.random_walks import WalkedGraph
 from highwater.checker.conform.results import (
     KAFKA_THROWS,
     KEPT,
@@ -178,13 +179,23 @@ class WalkResult(ConformResult):
 
 
 class WalkComparison:
-    """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code."""
+    """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code.
 
-    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+    A subclass compares another protocol.
+    """
+
+    result: type[WalkResult] = WalkResult
+    observations: Callable[[Model], Any] = ExpectedObservations
+    has_errors = True
+    """True if leaders take errors of AlterPartition, which are compared apart from the walks."""
+    setup_of = staticmethod(setup_of)
+    operation_of = staticmethod(operation_of)
+
+    def __init__(self, model: Model, explore: Callable[[Model], Explored | WalkedGraph]) -> None:
         self.model = model
-        self.setup = setup_of(model)
-        self.operations = [operation_of(instance) for instance in model.instances]
-        self.expected = ExpectedObservations(model)
+        self.setup = self.setup_of(model)
+        self.operations = [self.operation_of(instance) for instance in model.instances]
+        self.expected = self.observations(model)
         self.graph = explore(model)
         self._offsets = self.graph.offsets.tolist()
         self._targets = self.graph.targets.tolist()
@@ -319,8 +330,12 @@ class WalkComparison:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
         No step is blocked. Each random step is chosen among those steps of the current state that earlier random steps
-        took least often.
+        took least often. A graph of random walks has its own paths.
         """
+        if isinstance(self.graph, WalkedGraph):
+            for walk in self.graph.walks:
+                yield list(takewhile(lambda step: step not in blocked, walk))
+            return
         choose, times = random.Random(seed), Counter[int]()
         tree: dict[int, int] = {}
         states = list(self._search(0, blocked, tree))
@@ -353,13 +368,14 @@ class WalkComparison:
         begin in the model's initial state.
         """
         sample, started = selection.sample, time.perf_counter()
-        result = WalkResult(
+        result = self.result(
             sampled=sample is not None, of_the_scenario=len(self._targets), stopped_by=self.graph.stopped_by
         )
         bridge.begin(self.describe())
         self._errors = bridge.errors
         try:
-            self._after_errors(bridge.ask({"errors": True}), result)
+            if self.has_errors:
+                self._after_errors(bridge.ask({"errors": True}), result)
         except (NoAnswerError, StoppedError) as wrong:
             self._ended(wrong, [], result)
             return result

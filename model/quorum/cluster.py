@@ -148,6 +148,30 @@ _KAFKA = {
         "K25",
         "A leader whose append timer fires without records answers parked fetches. Off: only news ends a wait.",
     ),
+    "change_forgets_requests": Rule(
+        "K26",
+        "A member whose epoch or role changes ignores the answers to its earlier requests. Off: it takes them.",
+    ),
+    "answers_decide": Rule(
+        "K27",
+        "The vote answer that decides an election ends it in the same step, and a voter answers once in an election. "
+        "Off: the election ends later.",
+    ),
+    "vote_answer_names_leader": Rule(
+        "K28", "A vote answer names the leader that the voter knows, and the candidate follows this leader."
+    ),
+    "restarted_leader_raises_epoch": Rule(
+        "K29",
+        "A restarted leader whose timer expires requests pre-votes in the next epoch. Off: in its epoch.",
+    ),
+    "leaderless_voter_asks_again": Rule(
+        "K30",
+        "A voter without a leader whose pre-vote runs out of time requests pre-votes again. Off: it waits.",
+    ),
+    "record_of_the_epoch_is_invalid": Rule(
+        "K31",
+        "A voter refuses the vote request of a candidate whose log has records of the request's epoch as invalid.",
+    ),
 }
 
 RULES = {**_KIP_1166, **_KRAFT, **_VOTES, **_KAFKA}
@@ -167,6 +191,7 @@ PROFILES = {
     "kip_1166": Profile.of("KIP-1166: the HWM travels with the fetch", *_1166),
     "kip_996": Profile.of("KIP-996 and KIP-1166, with votes as messages", *_1166, *_VOTES),
     "kafka_4_2": Profile.of("Kafka 4.2.1 as it is", *_1166, *_VOTES, *_KAFKA),
+    "kafka_4_0": Profile.of("Kafka 4.0.2 as it is: before KIP-1166", *_BEFORE, *_VOTES, *_KAFKA),
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip
 """The profiles by name. A rule is on only in profiles that name it."""
@@ -224,7 +249,8 @@ class Cluster(Protocol):
         self.member = Index("member", p.voters + p.observers)
         self.voter = Index("member", p.voters)
         self.counted = self.voter if self.on("observers_do_not_count") else self.member
-        self.epoch = Index("epoch", 1 + p.elections)
+        raised = p.restarts if self.on("restarted_leader_raises_epoch") else 0
+        self.epoch = Index("epoch", 1 + p.elections + raised)
         self.some_epoch = Option(self.epoch)
         self.offsets = range(self.size)
         offset, hwm = Int(0, self.size), Int(UNKNOWN, self.size)
@@ -233,6 +259,7 @@ class Cluster(Protocol):
         self.hwm_field = Option(hwm)
         self.ballot = Enum("Ballot", "none pre_vote vote")
         votes_travel = self.on("votes_travel")
+        forgets = self.on("change_forgets_requests")
         self._define_fetches(offset, hwm)
         self._define_votes(offset)
         self.member_type = Struct(
@@ -247,6 +274,9 @@ class Cluster(Protocol):
             granted=Only(Set(self.voter), votes_travel),
             voted=Only(Option(self.voter), votes_travel),
             heard=Only(Bool, votes_travel),
+            denied=Only(Set(self.voter), self.on("answers_decide")),
+            awaits=Only(Bool, forgets),
+            asked=Only(Set(self.voter), forgets),
         ).about(
             epoch="the epoch that it knows; on disk",
             leader="leader of that epoch, where it is known",
@@ -258,6 +288,9 @@ class Cluster(Protocol):
             granted="voters that have granted it a vote, itself included",
             voted="candidate that it voted for in its epoch; on disk",
             heard="whether it has had a fetch answer since it follows this leader",
+            denied="voters that have denied it a vote",
+            awaits="whether it waits for the answer to its last fetch",
+            asked="voters whose answers to its last vote request it waits for",
         )
         return Struct(
             "State",
@@ -353,12 +386,20 @@ class Cluster(Protocol):
         self.some_vote_request = Option(self.vote_request)
         # ``asked`` and ``pre`` belong to the request, ``epoch`` to the voter.
         self.vote_response = Struct(
-            "VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool
+            "VoteAnswer",
+            asked=self.epoch,
+            pre=Bool,
+            epoch=self.epoch,
+            granted=Bool,
+            leader=Only(Option(self.voter), self.on("vote_answer_names_leader")),
+            invalid=Only(Bool, self.on("record_of_the_epoch_is_invalid")),
         ).about(
             asked="epoch of the request",
             pre="whether it was a pre-vote",
             epoch="epoch of the voter",
             granted="whether the vote is granted",
+            leader="leader that the voter knows in its epoch",
+            invalid="whether the request is refused as invalid",
         )
         self.some_vote_response = Option(self.vote_response)
 
@@ -390,7 +431,7 @@ class Cluster(Protocol):
         return [
             {
                 "members": members,
-                "elected": [0] + [None] * p.elections,
+                "elected": [0] + [None] * (self.epoch.size - 1),
                 "committed": first if p.settled or p.voters == 1 else [],
                 "budgets": BUDGETS.granted(p),
             }

@@ -60,12 +60,16 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
     """Make member ``leader`` the elected leader of ``epoch``: it forgets its HWM and appends a record of the epoch."""
-    me = s.members[leader]
-    hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
-    log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
-    advance_hwm(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
+    advance_hwm(q, s, leader, new_leader(q, s.members[leader], leader, epoch))
     for e in q.epoch:
         s.next.elected[e] = where(epoch == e, leader, s.elected[e])
+
+
+def new_leader(q: Cluster, me: StructValue, leader: Number, epoch: Number) -> StructValue:
+    """The member ``me``, number ``leader``, as the leader of ``epoch``."""
+    hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
+    log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
+    return stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm)
 
 
 def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
@@ -131,14 +135,18 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member with ``changes``; its ballot, granted votes, fetch offsets and contact with a leader are reset.
+    """The member with ``changes``; its ballot, votes, requests, fetch offsets and contact with a leader are reset.
 
     Contact (``heard``) means a fetch response from the leader. Fields in ``changes`` are not reset. If ``changes`` has
     another epoch, the member also forgets its own vote.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
-    ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
+    ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | _ASKS_NOBODY | changes
     return member.replace(fetched=[-1] * q.counted.size, **ballot)
+
+
+_ASKS_NOBODY: dict[str, object] = {"denied": (), "awaits": False, "asked": ()}
+"""K26, K27. A member after a change of its epoch or role: it has forgotten its requests."""
 
 
 def started(q: Cluster, s: State, m: Number) -> StructValue:
@@ -176,13 +184,13 @@ def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool 
 # --- candidates ------------------------------------------------------------------------------------------------
 
 
-@action("996.1, 595.7", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
+@action("996.1, 595.7, K29", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: the voter lost contact with its leader, or lost its election.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
-    a candidate. Each expiry spends the budget of elections, even if the election fails, so the budget limits the
-    number of epochs.
+    a candidate. K29: a restarted leader requests pre-votes in the epoch after the one in which it led. Each expiry
+    spends the budget of elections, even if the election fails, so the budget limits the number of epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -190,7 +198,10 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     require("the member does not lead", ~q.leads(c, me))
     if q.on("pre_vote"):
         require("the voter requests no pre-votes yet", me.ballot != "pre_vote")
-        s.next.members[c] = me.replace(ballot="pre_vote", granted=[int(c)], heard=False)
+        if q.on("restarted_leader_raises_epoch"):
+            led = s.elected[me.epoch].is_(c)
+            me = where(led, stepped_down(q, me, epoch=me.epoch + 1, leader=None), me)
+        s.next.members[c] = me.replace(ballot="pre_vote", granted=[int(c)], heard=False, **_ASKS_NOBODY)
     else:
         become_candidate(q, s, c)
 
@@ -207,9 +218,13 @@ def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
 
 def become_candidate(q: Cluster, s: State, c: Number) -> None:
     """The voter moves to the next epoch and votes for itself."""
-    me = s.members[c]
+    s.next.members[c] = candidate(q, s.members[c], c)
+
+
+def candidate(q: Cluster, me: StructValue, c: Number) -> StructValue:
+    """The member ``me``, number ``c``, as a candidate in the next epoch."""
     mine = {"ballot": "vote", "granted": [int(c)], "voted": c}
-    s.next.members[c] = stepped_down(q, me, epoch=me.epoch + 1, leader=None, **mine)
+    return stepped_down(q, me, epoch=me.epoch + 1, leader=None, **mine)
 
 
 @action("595.7", rule="votes_travel", says="voter {c} has a majority of votes and leads", c="voter")
@@ -224,11 +239,18 @@ def win(q: Cluster, s: State, c: Number) -> None:
     take_over(q, s, c, me.epoch)
 
 
-@action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
+@action("996.1, K30", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
-    """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows."""
-    require("the voter requests pre-votes", s.members[c].ballot == "pre_vote")
-    s.next.members[c] = s.members[c].replace(ballot="none", granted=[])
+    """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows.
+
+    K30: a voter that knows no leader requests pre-votes again.
+    """
+    me = s.members[c]
+    require("the voter requests pre-votes", me.ballot == "pre_vote")
+    after = me.replace(ballot="none", granted=[], **_ASKS_NOBODY)
+    if q.on("leaderless_voter_asks_again"):
+        after = where(me.leader.is_none, me.replace(granted=[int(c)], **_ASKS_NOBODY), after)
+    s.next.members[c] = after
 
 
 # --- votes under way --------------------------------------------------------------------------------------------
@@ -238,14 +260,23 @@ def give_up(q: Cluster, s: State, c: Number) -> None:
 def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     """A voter sends another voter a vote or pre-vote request, with its epoch, last epoch and LEO.
 
-    A voter has at most one request in flight to each other voter.
+    A voter has at most one request in flight to each other voter. K26: a request replaces one that the voter has
+    forgotten. K27: the voter asks no voter that has denied its vote, and nobody after it has lost.
     """
     me = s.members[c]
     require("the two voters differ", int(c) != int(v))
     require("the voter requests votes", me.ballot != "none")
     require("the other voter has not granted its vote", ~me.granted.has(v))
-    require("no request is under way", s.vote_requests[c][v].is_none)
-    require("no answer is under way", s.vote_responses[c][v].is_none)
+    require("the other voter has not denied its vote", ~me.denied.has(v))
+    require("the voter can still win", ~has_lost(q, me))
+    if q.on("change_forgets_requests"):
+        idle = s.vote_requests[c][v].is_none & s.vote_responses[c][v].is_none
+        require("the voter waits for no answer", idle | ~me.asked.has(v))
+        s.next.members[c] = me.replace(asked=me.asked.with_(v))
+        s.next.vote_responses[c][v] = None
+    else:
+        require("no request is under way", s.vote_requests[c][v].is_none)
+        require("no answer is under way", s.vote_responses[c][v].is_none)
     s.next.vote_requests[c][v] = q.vote_request(
         epoch=me.epoch,
         pre=me.ballot == "pre_vote",
@@ -254,8 +285,13 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     )
 
 
+def has_lost(q: Cluster, me: StructValue) -> Truth:
+    """K27. True if so many voters have denied their votes that the others are no majority."""
+    return size(me.denied) > q.p.voters - q.votes_needed
+
+
 @action(
-    "595.7, 595.8, 996.2",
+    "595.7, 595.8, 996.2, K31",
     rule="votes_travel",
     says="voter {v} answers the vote request of voter {c}",
     v="voter",
@@ -264,19 +300,28 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
     """A voter answers a vote request. If the request's epoch is later, the voter first moves to it, even if it leads.
 
-    The voter refuses a request of an earlier epoch.
+    The voter refuses a request of an earlier epoch. K31: it refuses an invalid request, and does not move. K27: a voter
+    that requests pre-votes and votes for another counts its pre-votes anew.
     """
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
     asks = request.value
-    newer = asks.epoch > me.epoch
+    last = asks.last_epoch
+    invalid = q.on("record_of_the_epoch_is_invalid") & last.is_some & (last.value >= asks.epoch) & ~asks.pre
+    newer = (asks.epoch > me.epoch) & ~invalid
     present = where(newer, stepped_down(q, me, epoch=asks.epoch, leader=None), me)
-    granted = (asks.epoch == present.epoch) & grants(q, c, v, present, asks)
+    granted = (asks.epoch == present.epoch) & ~invalid & grants(q, c, v, present, asks)
     binds = granted & ~asks.pre
-    s.next.members[v] = present.replace(voted=where(binds, c, present.voted))
+    after = present.replace(voted=where(binds, c, present.voted))
+    if q.on("answers_decide"):
+        begins_anew = binds & present.voted.is_none & (present.ballot == "pre_vote")
+        after = where(begins_anew, after.replace(granted=[int(v)], denied=()), after)
+    s.next.members[v] = after
     s.next.vote_requests[c][v] = None
+    # K28: a restarted leader names itself.
+    knows = where(s.elected[present.epoch].is_(v), v, present.leader)
     s.next.vote_responses[c][v] = q.vote_response(
-        asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted
+        asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted, leader=knows, invalid=invalid
     )
     drop_parked(q, s, v, condition=newer & q.leads(v, me))
 
@@ -301,19 +346,48 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
     return found
 
 
-@action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
+@action(
+    "595.7, K26, K27, K28",
+    rule="votes_travel",
+    says="voter {c} takes the answer of voter {v}",
+    c="voter",
+    v="voter",
+)
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """Voter ``c`` takes the vote response of ``v``: it counts a grant of its request, or moves to a later epoch."""
+    """Voter ``c`` takes the vote response of ``v``: it counts a grant of its request, or moves to a later epoch.
+
+    K26: it ignores the answer to a request that it has forgotten. K27: a grant or denial that decides the election
+    ends it. K28: if the answer names a leader that the voter does not know, the voter follows this leader.
+    """
     answer, me = s.vote_responses[c][v], s.members[c]
     require("an answer is under way", answer.is_some)
     got = answer.value
-    newer = got.epoch > me.epoch
+    awaited = under("change_forgets_requests", me.asked.has(v))
+    newer = awaited & (got.epoch > me.epoch)
     asks = (got.asked == me.epoch) & where(got.pre, me.ballot == "pre_vote", me.ballot == "vote")
-    counts = got.granted & (got.epoch == me.epoch) & asks
-    after = me.replace(granted=where(counts, me.granted.with_(v), me.granted))
-    s.next.members[c] = where(newer, stepped_down(q, me, epoch=got.epoch, leader=None), after)
+    counts = awaited & (got.epoch == me.epoch) & asks & ~got.invalid
+    granted = where(counts & got.granted, me.granted.with_(v), me.granted)
+    denied = where(counts & ~got.granted, me.denied.with_(v), me.denied)
+    after = me.replace(granted=granted, denied=denied, asked=me.asked.without(v))
+    moves = newer | (awaited & got.leader.is_some & (got.epoch == me.epoch) & me.leader.is_none)
+    if q.on("answers_decide"):
+        after = decided(q, c, after)
+        wins = ~moves & (me.ballot == "vote") & q.leads(c, after)
+        for e in q.epoch:
+            s.next.elected[e] = where(wins & (me.epoch == e), c, s.elected[e])
+    s.next.members[c] = where(moves, stepped_down(q, me, epoch=got.epoch, leader=got.leader), after)
     s.next.vote_responses[c][v] = None
     drop_parked(q, s, c, condition=newer & q.leads(c, me))
+
+
+def decided(q: Cluster, c: Number, me: StructValue) -> StructValue:
+    """K27. Voter ``c`` after an answer: it leads or is a candidate if it has won, and gives up if it has lost."""
+    pre = me.ballot == "pre_vote"
+    won = (me.ballot != "none") & (size(me.granted) >= q.votes_needed)
+    wins = where(pre, candidate(q, me, c), new_leader(q, me, c, me.epoch))
+    gives_up = me.replace(ballot="none", granted=[], **_ASKS_NOBODY)
+    found: StructValue = where(won, wins, where(pre & has_lost(q, me), gives_up, me))
+    return found
 
 
 @action(

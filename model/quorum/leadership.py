@@ -174,18 +174,25 @@ def complete_parked(
 # only the HWM. The member then learned of a commit half a second late. With KIP-1166 a fetch carries the member's HWM.
 
 
-@action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
+@action("595.1, 1166.1, K26", says="member {f} sends a fetch", f="member")
 def send_fetch(q: Cluster, s: State, f: Number) -> None:
     """A member fetches at its LEO, with its epoch, the epoch of its last record and its HWM.
 
     Precondition: the member follows a leader, and has no response in flight and no other fetch of its epoch. The new
-    fetch replaces a fetch of an earlier epoch.
+    fetch replaces a fetch of an earlier epoch. K26: it replaces any fetch that the member has forgotten.
     """
     me, before, parked = s.members[f], s.requests[f], s.parked[f]
     require("the member follows a leader", q.follows(f, me))
-    require("no answer is under way", s.responses[f].is_none)
-    require("no fetch of this epoch is under way", before.is_none | (before.value.epoch != me.epoch))
-    require("no fetch of this epoch is parked", parked.is_none | (parked.value.epoch != me.epoch))
+    if q.on("change_forgets_requests"):
+        idle = before.is_none & parked.is_none & s.responses[f].is_none
+        require("the member waits for no answer", idle | ~me.awaits)
+        s.next.members[f] = me.replace(awaits=True)
+        s.next.parked[f] = None
+        s.next.responses[f] = None
+    else:
+        require("no answer is under way", s.responses[f].is_none)
+        require("no fetch of this epoch is under way", before.is_none | (before.value.epoch != me.epoch))
+        require("no fetch of this epoch is parked", parked.is_none | (parked.value.epoch != me.epoch))
     s.next.requests[f] = q.request(
         leader=me.leader.value,
         epoch=me.epoch,
@@ -363,7 +370,7 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
 # --- the member that asked ----------------------------------------------------------------------------------
 
 
-@action("595.1, 595.2, 595.6", says="member {f} takes the answer to its fetch", f="member")
+@action("595.1, 595.2, 595.6, K26", says="member {f} takes the answer to its fetch", f="member")
 def take_answer(q: Cluster, s: State, f: Number) -> None:
     """A member takes a fetch response: it appends the record, or truncates its log where the logs diverge.
 
@@ -375,12 +382,13 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     require("an answer is under way", response.is_some)
     got = response.value
     current = q.follows(f, me) & under("fetch_response_check", got.epoch == me.epoch)
+    current &= under("change_forgets_requests", me.awaits)
     appended = where(got.record.is_some, me.log.append(got.record.value), me.log)
     end = logs.truncation_offset(me.log, got.end_epoch, got.end)
     log = where(got.diverging, me.log.truncate(end), appended)
     received = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
     hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, received)
-    after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm), heard=True)
+    after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm), heard=True, awaits=False)
     s.next.members[f] = where(current, after, me)
     s.next.responses[f] = None
 

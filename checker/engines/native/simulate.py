@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -91,27 +92,43 @@ def simulate(
     return result
 
 
+def random_walks(model: Model, walks: int, depth: int, seed: int) -> Iterator[list[int]]:
+    """Yield the instances of each walk of up to ``depth`` steps, from the first initial state."""
+    program = Program(model)
+    initial = initial_words(model, program.layout)[:1]
+    for _, _, instances in _walks(program, program.worker(), initial, range(walks), depth + 1, seed):
+        yield instances.tolist()
+
+
+def _walks(
+    program: Program, worker: Worker, initial: Words, numbers: range, depth: int, seed: int
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Take the walks with these numbers. Yield each walk's number, initial state and instances."""
+    path = np.zeros(depth, dtype=np.uint64)
+    worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, depth - 1, 0
+    for number in numbers:
+        mixed = _mix(_mix(seed & _MASK) + number)
+        chosen = mixed % len(initial)
+        state = initial[chosen].copy()
+        worker["states"], worker["deadlock"], worker["violation_count"] = state.ctypes.data, -1, 0
+        worker["seed"] = _signed(_mix(mixed))
+        program.walk(worker.address)
+        program.check_error(worker)
+        taken = path[: worker["walk_length"]] & np.uint64((1 << PREDECESSOR_BITS) - 1)
+        yield number, chosen, taken.astype(np.int64)
+
+
 def _share(
     program: Program, worker: Worker, initial: Words, numbers: range, options: SimulationOptions
 ) -> _Share:
     share = _Share(np.zeros(program.instances, dtype=np.int64))
     names = [p.name for p in program.model.properties]
     step_names = [p.name for p in program.model.step_properties]
-    path = np.zeros(options.depth, dtype=np.uint64)
-    worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, options.depth - 1, 0
-    for number in numbers:
-        seed = _mix(_mix(options.seed & _MASK) + number)
-        chosen = seed % len(initial)
-        state = initial[chosen].copy()
-        worker["states"], worker["deadlock"], worker["violation_count"] = state.ctypes.data, -1, 0
-        worker["seed"] = _signed(_mix(seed))
-        program.walk(worker.address)
-        program.check_error(worker)
-        length = worker["walk_length"]
-        instances = (path[:length] & np.uint64((1 << PREDECESSOR_BITS) - 1)).astype(np.int64)
+    walks = _walks(program, worker, initial, numbers, options.depth, options.seed)
+    for number, chosen, instances in walks:
         share.taken += np.bincount(instances, minlength=program.instances)
-        share.visited += length + 1
-        share.longest = max(share.longest, length + 1)
+        share.visited += len(instances) + 1
+        share.longest = max(share.longest, len(instances) + 1)
         broken = []
         if worker["violation_count"]:
             bits = int(worker.violations[0, 1])

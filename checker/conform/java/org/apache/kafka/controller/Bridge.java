@@ -39,6 +39,7 @@ import org.apache.kafka.common.protocol.types.Type;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.controller.BridgedController.Outcome;
 import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
+import org.apache.kafka.raft.BridgedQuorum;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
@@ -134,7 +135,8 @@ public final class Bridge {
         for (StackTraceElement frame : thrown.getStackTrace()) {
             String name = frame.getClassName();
             if (name.startsWith("kafka.") || name.startsWith("org.apache.kafka.")) {
-                return name.startsWith("org.apache.kafka.controller.Bridge") || name.contains(".controller.Versions");
+                return name.contains(".kafka.controller.Bridge") || name.contains(".kafka.raft.Bridge")
+                    || name.contains(".controller.Versions");
             }
         }
         return true;
@@ -350,7 +352,7 @@ public final class Bridge {
             answers.append(answers.isEmpty() ? "[" : ",[");
             int step = 0;
             int before = seen.number("[]");
-            try (BridgedCluster cluster = new BridgedCluster(scenario, metrics, home)) {
+            try (Walked cluster = walked()) {
                 before = seen.number(cluster.observe().toString());
                 answers.append(before);
                 for (JsonNode number : path) {
@@ -358,7 +360,7 @@ public final class Bridge {
                     int outcome = cluster.run(operations[number.intValue()]);
                     int after = seen.number(cluster.observe().toString());
                     answers.append(',').append(outcome).append(',').append(after);
-                    if (outcome != BridgedCluster.DONE && outcome > BridgedCluster.REFUSAL) {
+                    if (outcome != Walked.DONE && outcome > Walked.REFUSAL) {
                         break;
                     }
                 }
@@ -374,6 +376,10 @@ public final class Bridge {
         }
         return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + ",\"thrown\":" + thrown
             + "}";
+    }
+
+    private Walked walked() throws Exception {
+        return scenario.has("voters") ? new BridgedQuorum(scenario) : new BridgedCluster(scenario, metrics, home);
     }
 
     private static String described(Throwable thrown) {

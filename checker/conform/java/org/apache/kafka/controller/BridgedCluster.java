@@ -49,17 +49,11 @@ import scala.jdk.javaapi.CollectionConverters;
  * A controller, brokers, and messages between them. Kafka's classes carry out the actions of the protocol "replication".
  * An action has the model's name and parameters.
  */
-final class BridgedCluster implements AutoCloseable {
-    /** The result of an action: it was done, nobody could do it, or Kafka refused it. */
-    static final int DONE = 0;
-    static final int NOTHING = -1;
-    static final int REFUSED = -2;
+final class BridgedCluster implements Walked {
     /** A leader repeats a proposal when it takes the answer. */
     static final int REPEATED = -3;
-    /** A fetch is refused, as it should be: the result is this number minus the error. */
-    static final int REFUSAL = -1000;
 
-    final BridgedController.Clock time = new BridgedController.Clock();
+    final BridgedClock time = new BridgedClock();
     final BridgedController controller;
     final BridgeOperations operations;
     final BridgedBroker[] brokers;
@@ -160,8 +154,8 @@ final class BridgedCluster implements AutoCloseable {
 
     // --- actions -----------------------------------------------------------------------------------------------
 
-    /** Carry out an action. */
-    int run(JsonNode action) throws Exception {
+    @Override
+    public int run(JsonNode action) throws Exception {
         if (!waitsForCaughtUp) {
             time.ms += 2 * BridgedBroker.LAG_MS;  // no follower is caught up any more
         }
@@ -557,7 +551,8 @@ final class BridgedCluster implements AutoCloseable {
     // --- what is seen ------------------------------------------------------------------------------------------
 
     /** The log of each broker, as in {@link BridgedBroker#content}; empty if the broker is down. */
-    List<List<Integer>> logs() {
+    @Override
+    public List<List<Integer>> logs() {
         List<List<Integer>> found = new ArrayList<>();
         for (BridgedBroker broker : brokers) {
             found.add(broker.up ? broker.content() : List.of());
@@ -579,7 +574,8 @@ final class BridgedCluster implements AutoCloseable {
     }
 
     /** The state of the controller, the brokers and the messages, in the order of walks.py. */
-    List<Integer> observe() {
+    @Override
+    public List<Integer> observe() {
         List<Integer> seen = new ArrayList<>();
         for (int number : controller.observe()) {
             seen.add(number);

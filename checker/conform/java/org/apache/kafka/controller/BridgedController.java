@@ -11,7 +11,6 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 import kafka.server.ControllerConfigurationValidator;
 import kafka.server.KafkaConfig;
 import kafka.server.KafkaRaftServer;
@@ -34,7 +33,6 @@ import org.apache.kafka.common.metadata.UnregisterBrokerRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
 import org.apache.kafka.metadata.BrokerRegistration;
 import org.apache.kafka.metadata.KafkaConfigSchema;
@@ -65,7 +63,7 @@ final class BridgedController {
     private static final ConfigurationValidator VALIDATOR =
         new ControllerConfigurationValidator(KafkaConfig.fromProps(staticProperties()));
 
-    final Clock time = new Clock();
+    final BridgedClock time = new BridgedClock();
     private final QuorumControllerMetrics metrics;
     final SnapshotRegistry registry = new SnapshotRegistry(LOG);
     final FeatureControlManager features;
@@ -163,31 +161,6 @@ final class BridgedController {
         @Override
         public Iterator<Entry<Integer, Map<String, VersionRange>>> controllerSupported() {
             return cluster.controllerSupportedFeatures();
-        }
-    }
-
-    /** A clock that only the caller advances. */
-    static final class Clock implements Time {
-        long ms = 0;
-
-        @Override
-        public long milliseconds() {
-            return ms;
-        }
-
-        @Override
-        public long nanoseconds() {
-            return ms * 1_000_000;
-        }
-
-        @Override
-        public void sleep(long more) {
-            ms += more;
-        }
-
-        @Override
-        public void waitObject(Object object, Supplier<Boolean> condition, long deadline) {
-            throw new UnsupportedOperationException();
         }
     }
 

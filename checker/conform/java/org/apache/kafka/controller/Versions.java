@@ -126,9 +126,9 @@ final class Versions {
 
     static QuorumControllerMetrics metrics() {
         //# if org.apache.kafka.controller.metrics.QuorumControllerMetrics.<init>(Optional,Time,int)
-        return new QuorumControllerMetrics(Optional.empty(), new BridgedController.Clock(), 0);
+        return new QuorumControllerMetrics(Optional.empty(), new BridgedClock(), 0);
         //# else
-        return new QuorumControllerMetrics(Optional.empty(), new BridgedController.Clock());
+        return new QuorumControllerMetrics(Optional.empty(), new BridgedClock());
         //# end
     }
 
