@@ -29,6 +29,17 @@ def _same_process(m: Replication, before: State, after: State, b: Number) -> Tru
     return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
 
 
+def _registration(m: Replication, before: State, after: State, b: Number) -> tuple[Truth, Truth]:
+    """966.12. True if broker ``b`` registers in the step, and true if its last shutdown was clean.
+
+    The shutdown was clean if the CleanShutdownFile has the registered epoch, and the metadata version has the ELR.
+    """
+    old, file = before.registrations[b], before.brokers[b]
+    level = before.elr_level if features.level_changes(m.p) else as_bool(True)
+    clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
+    return old.epoch != after.registrations[b].epoch, clean
+
+
 def _is_requested(before: State, after: State) -> Truth:
     return before.budgets.elections > after.budgets.elections
 
@@ -127,13 +138,21 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
     ELR (966.12).
     """
     for b in m.broker:
-        old, new = before.registrations[b], after.registrations[b]
-        file = before.brokers[b]
-        level = before.elr_level if features.level_changes(m.p) else as_bool(True)
-        clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
+        registers, clean = _registration(m, before, after, b)
         last = before.partition.isr == m.t.brokers.zero().with_(b)
         out = ~after.partition.elr.has(b) & (last | ~after.partition.isr.has(b))
-        yield implies((old.epoch != new.epoch) & ~clean, out)
+        yield implies(registers & ~clean, out)
+
+
+@step_property("966.12, 966.18", rule="clean_registration")
+def clean_registrations_keep_the_elr(m: Replication, before: State, after: State) -> Iterator[Truth]:
+    """A broker that registers after a clean shutdown stays in the recorded ELR.
+
+    Only the metadata version decides if a shutdown can be clean. The flag eligible.leader.replicas.enabled does not.
+    """
+    for b in m.broker:
+        registers, clean = _registration(m, before, after, b)
+        yield implies(registers & clean & before.partition.elr.has(b), after.partition.elr.has(b))
 
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
