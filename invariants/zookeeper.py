@@ -178,7 +178,7 @@ def bounced_brokers_leave_the_isr(m: ZooKeeperMode, before: State, after: State)
 
 @step_property("380.1", rule="epoch_per_registration")
 def registrations_have_later_epochs(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
-    """A new registration has a greater broker epoch than the broker, a controller or a message has from an earlier one."""
+    """A registration has a greater broker epoch than the broker, a controller or a request has from an earlier one."""
     for b in m.broker:
         old, new = before.zookeeper.registrations[b], after.zookeeper.registrations[b]
         asked = before.shutdown_requests[b]

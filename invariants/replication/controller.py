@@ -385,9 +385,19 @@ def the_strategy_becomes_aggressive(m: Controller, before: State, after: State) 
 
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
-def an_operator_designates_a_leader(m: Controller, before: State, after: State) -> Truth:
-    """An operator designates a leader."""
-    return is_requested(m, before, after, RecoveryRequest.DESIGNATION)
+def an_operator_designates_an_outsider(m: Controller, before: State, after: State) -> Truth:
+    """An operator designates a leader that is no last known ELR member, while there are such members."""
+    known = before.partition.last_known_elr
+    outside = ~known.is_empty & ~known.has(after.partition.leader)
+    return is_requested(m, before, after, RecoveryRequest.DESIGNATION) & outside
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
+def an_aggressive_request_ignores_the_elr(m: Controller, before: State, after: State) -> Truth:
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica from outside the ELR while the ELR has members."""
+    elr = before.partition.elr
+    outside = ~elr.is_empty & ~elr.has(after.partition.leader)
+    return is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE) & outside
 
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")

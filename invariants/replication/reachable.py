@@ -27,6 +27,7 @@ from highwater.model.language import (
     weak,
 )
 from highwater.model.replication import logs as log_rules
+from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.isr import is_eligible
 from highwater.model.replication.protocol import Replication
 
@@ -264,6 +265,28 @@ def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, af
     if not m.p.recovery:
         return before.partition.leader.is_none & after.partition.leader.is_some & asked
     return asked & _wins_over_a_longer_log(m, before, after, lambda registration, told: registration.fenced)
+
+
+def _requested_outsider(before: State, after: State, by_log: bool) -> Truth:
+    """True if a request elects a leader from outside ISR and ELR, ``by_log`` or without a look at the log infos."""
+    old, leader = before.partition, after.partition.leader
+    asked = before.budgets.elections > after.budgets.elections
+    outside = asked & old.leader.is_none & leader.is_some & ~electable(old).has(leader)
+    return outside & ((before.log_infos != after.log_infos) == by_log)
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery")
+def an_operator_designates_an_outsider(m: Replication, before: State, after: State) -> Truth:
+    """An operator designates a leader that is no last known ELR member, while there are such members."""
+    known = before.partition.last_known_elr
+    outside = ~known.is_empty & ~known.has(after.partition.leader)
+    return _requested_outsider(before, after, by_log=False) & outside
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery")
+def a_request_by_log_ignores_the_elr(m: Replication, before: State, after: State) -> Truth:
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica from outside the ELR while the ELR has members."""
+    return _requested_outsider(before, after, by_log=True) & ~before.partition.elr.is_empty
 
 
 @reachable("966.13", rule="clean_election_picks_any")
