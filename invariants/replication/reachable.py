@@ -28,6 +28,7 @@ from highwater.model.language import (
 )
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.high_watermark import tells_end
 from highwater.model.replication.isr import is_eligible
 from highwater.model.replication.protocol import Replication
 
@@ -114,12 +115,16 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
     )
 
 
-@always_eventually("B4, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
+@always_eventually("B4, 207.1, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
-    """A leader's HWM eventually covers all committed records of its log, so that consumers can read them."""
+    """A leader's HWM eventually covers all committed records of its log, so that consumers can read them.
+
+    The leader then tells consumers the end of the log, even if no producer writes (207.1).
+    """
     return all_of(
         ~m.leads(b, s.brokers[b])
-        | all_of(
+        | tells_end(m, s.brokers[b])
+        & all_of(
             (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
             for o in m.offsets
         )
