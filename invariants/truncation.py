@@ -72,20 +72,16 @@ def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> I
 
 
 @step_property("101.1", rule="leader_epoch_lookup")
-def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Iterator[Truth]:
-    """A new follower truncates below its HWM only if its leader has a record of the follower's last epoch or later.
-
-    If the leader knows no end offset of the follower's last epoch, the follower keeps every record below its HWM.
-    """
+def unknown_epochs_end_at_the_own_hwm(m: Truncation, before: State, after: State) -> Iterator[Truth]:
+    """If its leader has no record of a new follower's last epoch or later, the follower truncates to its own HWM."""
     for r in m.replica:
-        old, new = before.replicas[r], after.replicas[r]
-        cut = (old.leader_epoch != new.leader_epoch) & (after.logs[r].length < old.hwm)
-        last = before.logs[r].last.epoch
+        old, new, log = before.replicas[r], after.replicas[r], before.logs[r]
+        begins = (old.leader_epoch != new.leader_epoch) & ~m.presumes_leadership(after, r) & ~log.is_empty
         knows = any_of(
-            new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= last)
+            new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= log.last.epoch)
             for x in m.replica
         )
-        yield implies(cut, knows)
+        yield implies(begins & ~knows, after.logs[r].length == old.hwm)
 
 
 @step_property("B5, 320.4")

@@ -41,7 +41,7 @@ REASONED: dict[str, dict[str, str]] = {
         "hwm_advances_with_min_isr_only last_known_leader_stays_until_an_election "
         "last_known_leaders_led_last leaders_count_no_fetch_of_a_former_incarnation "
         "members_that_leave_under_min_isr_stay_eligible metadata_leaves_replicas_their_logs",
-        "truncation": "hwms_stay_where_the_leader_knows_no_end",
+        "truncation": "unknown_epochs_end_at_the_own_hwm",
     },
     "the promise has no rules; mutants violate it": {
         "promise": "consumers_read_the_log the_log_is_in_order what_a_producer_was_told_stays "
