@@ -84,6 +84,17 @@ def unknown_epochs_end_at_the_own_hwm(m: Truncation, before: State, after: State
         yield implies(begins & ~knows, after.logs[r].length == old.hwm)
 
 
+@step_property("320.2", rule="fenced_truncation")
+def followers_truncate_in_their_leaders_epoch(m: Truncation, before: State, after: State) -> Iterator[Truth]:
+    """A replica that begins to follow truncates to the log of a leader that leads in the replica's new epoch."""
+    for r in m.replica:
+        new = after.replicas[r]
+        begins = (
+            (before.replicas[r].leader_epoch != new.leader_epoch) & new.leader.is_some & ~new.leader.is_(r)
+        )
+        yield implies(begins, any_of(m.follows_in_epoch(after, r, x) for x in m.replica))
+
+
 @step_property("B5, 320.4")
 def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) -> Truth:
     """A replica joins the ISR only if it follows the leader and has reached the leader's HWM.
@@ -145,8 +156,13 @@ def _changes_isr(
 
 @reachable("B5")
 def a_replica_joins_at_the_hwm(m: Truncation, before: State, after: State) -> Truth:
-    """A replica that has exactly the records below the leader's HWM joins the ISR."""
-    return _changes_isr(m, before, after, True, lambda x, r: before.logs[r].length == before.replicas[x].hwm)
+    """A replica that has exactly the records below the leader's HWM joins the ISR, although the leader has more."""
+
+    def at_the_hwm(x: Number, r: Number) -> Truth:
+        hwm = before.replicas[x].hwm
+        return (before.logs[r].length == hwm) & (before.logs[x].length > hwm)
+
+    return _changes_isr(m, before, after, True, at_the_hwm)
 
 
 @reachable("B5")

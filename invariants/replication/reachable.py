@@ -197,10 +197,10 @@ def _proposed(
 
 @reachable("B5")
 def a_follower_at_the_hwm_is_proposed(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes to add a follower that has exactly the records below the leader's HWM."""
+    """A leader proposes to add a follower that has exactly the records below the leader's HWM, and has more itself."""
 
     def at_the_hwm(leader: StructValue, known: StructValue) -> Truth:
-        return known.leo.is_some & (known.leo.value == leader.hwm)
+        return known.leo.is_(leader.hwm) & (leader.log.length > leader.hwm)
 
     return _proposed(m, before, after, True, at_the_hwm)
 

@@ -14,7 +14,8 @@ _PLANTED = "a planted mistake violates it; the rule that keeps it is not a switc
 REASONED: dict[str, dict[str, str]] = {
     _PLANTED: {
         "quorum": "consumers_are_answered_with_records older_leaders_ignore_the_hwm_field",
-        "replication": "proposals_stand_as_they_were_made",
+        "replication": "clean_registrations_keep_the_elr proposals_stand_as_they_were_made",
+        "zookeeper": "controllers_that_resign_send_nothing",
     },
     _MUTANTS: {
         "quorum": "fetches_without_hwm_wait_for_records",
@@ -42,6 +43,7 @@ REASONED: dict[str, dict[str, str]] = {
         "last_known_leaders_led_last leaders_count_no_fetch_of_a_former_incarnation "
         "members_that_leave_under_min_isr_stay_eligible metadata_leaves_replicas_their_logs",
         "truncation": "unknown_epochs_end_at_the_own_hwm",
+        "zookeeper": "bounced_brokers_leave_the_isr registrations_have_later_epochs",
     },
     "the promise has no rules; mutants violate it": {
         "promise": "consumers_read_the_log the_log_is_in_order what_a_producer_was_told_stays "
