@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from highwater.invariants import statements
 from highwater.invariants.replication import steps
-from highwater.invariants.replication.steps import favours_availability, is_requested
+from highwater.invariants.replication.steps import favours_availability, is_requested, min_isr_of
 from highwater.invariants.statements import defined, goals
 from highwater.model.language import (
     Invariant,
@@ -135,7 +135,7 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Checks the partition's ISR and ELR. While the feature is off, the ELR counts as empty."""
-    return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
+    return statements.elr_only_under_min_isr(_promised(m, s), min_isr_of(s))
 
 
 @statements.elr_within_replicas.seen()
@@ -167,7 +167,7 @@ def enough_are_electable(m: Controller, s: State) -> Truth:
 @invariant("966.10")
 def last_known_elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """The last known ELR has members only while the ISR is under min ISR."""
-    return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < m.min_isr(s))
+    return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < min_isr_of(s))
 
 
 @invariant("966.11")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from highwater.invariants.replication.steps import min_isr_of
 from highwater.model.language import (
     Number,
     State,
@@ -241,7 +242,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
     old, new = before.partition, after.partition
     on = m.has_elr(before)
     nobody = new.elr.is_empty & new.last_known_elr.is_empty
-    due = nobody | (on & (size(new.isr) < m.min_isr(after)))
+    due = nobody | (on & (size(new.isr) < min_isr_of(after)))
     leader_due = new.last_known_leader.is_none | (on & new.leader.is_none)
     return implies(old.partition_epoch != new.partition_epoch, due & leader_due)
 
@@ -285,7 +286,7 @@ def members_that_leave_under_min_isr_stay_eligible(
     member registers again, is no longer a replica, or an operator elects a leader from outside ISR and ELR.
     """
     p, then = before.partition, after.partition
-    gone, needed = p.isr - then.isr, m.min_isr(after)
+    gone, needed = p.isr - then.isr, min_isr_of(after)
     under = size(then.isr) < needed
     under = under & features.has_elr(m, before)
     chosen = _is_requested(before, after) & then.leader.is_some & (p.leader != then.leader)
