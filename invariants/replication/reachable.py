@@ -281,7 +281,7 @@ def _requested_outsider(before: State, after: State, by_log: bool) -> Truth:
 
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery")
-def an_operator_designates_an_outsider(m: Replication, before: State, after: State) -> Truth:
+def a_request_designates_an_outsider(m: Replication, before: State, after: State) -> Truth:
     """An operator designates a leader that is no last known ELR member, while there are such members."""
     known = before.partition.last_known_elr
     outside = ~known.is_empty & ~known.has(after.partition.leader)
