@@ -283,6 +283,7 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
     """The active controller grants a ControlledShutdown if the request's broker epoch is not below the known one.
 
     The controller must know the broker's registration. It also grants a request of a version without a broker epoch.
+    The broker then leaves the ISR, unless it is the only member or no successor can lead.
     """
     me, then = in_office(before, after)
     for b in m.broker:
@@ -292,6 +293,8 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
         taken = old.is_some & after.shutdown_requests[b].is_none & me.active
         to_it = old.value.recipient == after.zookeeper.controller
         yield implies(taken & to_it & fits, then.shutting_down.has(b))
+        out = ~after.zookeeper.partition.isr.has(b) | (after.zookeeper.partition.isr == [b])
+        yield implies(taken & to_it & fits, out | after.zookeeper.partition.leader.is_(b))
 
 
 # --- liveness -------------------------------------------------------------------------------------------------

@@ -361,6 +361,13 @@ def a_replica_is_elected_uncleanly_by_request(m: Controller, before: State, afte
     return _from_outside(m, before, after) & ~favours_availability(m, before)
 
 
+@reachable("966.13, 966.14", rule="unclean_recovery")
+def a_balanced_recovery_waits_for_no_other(m: Controller, before: State, after: State) -> Truth:
+    """A Balanced recovery elects a replica while a replica outside the last known ELR is fenced or shutting down."""
+    others = m.assigned(before.partition) - before.partition.last_known_elr - m.active(before)
+    return _from_outside(m, before, after) & ~favours_availability(m, before) & ~others.is_empty
+
+
 @reachable("966.15, 966.16")
 def the_controller_elects_uncleanly_by_itself(m: Controller, before: State, after: State) -> Truth:
     """With unclean election enabled, or the strategy Aggressive, a replica from outside ISR and ELR is elected.

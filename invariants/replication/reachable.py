@@ -179,7 +179,7 @@ _Known = Callable[[StructValue, StructValue], Truth]
 def _proposed(
     m: Replication, before: State, after: State, joins: bool, about: _Known, least: int = 1
 ) -> Truth:
-    """True if a leader proposes that at least ``least`` followers join (``joins``) or leave the ISR.
+    """True if a leader proposes that at least ``least`` followers, or exactly one, join (``joins``) or leave the ISR.
 
     Each of these followers must satisfy ``about``, a condition on the leader and on the leader's fetch state of the
     follower.
@@ -191,7 +191,7 @@ def _proposed(
             _proposes(m, before, after, leader, f, joins) & about(broker, broker.followers[f])
             for f in m.broker
         ]
-        found.append(any_of(each) if least == 1 else total(each) >= least)
+        found.append(total(each) == 1 if least == 1 else total(each) >= least)
     return any_of(found)
 
 
@@ -344,6 +344,13 @@ def a_failover_forgets_the_first_answers(m: Replication, before: State, after: S
     return (before.budgets.failovers > after.budgets.failovers) & (told > 0) & (told < m.p.brokers)
 
 
+@reachable("966.8", needs="min_isr_changes")
+def a_min_isr_change_empties_the_elr(m: Replication, before: State, after: State) -> Truth:
+    """The operator changes min.insync.replicas while the ELR has members, and the ELR becomes empty."""
+    changed = before.min_insync_replicas != after.min_insync_replicas
+    return changed & ~before.partition.elr.is_empty & after.partition.elr.is_empty
+
+
 # --- controlled shutdowns ---------------------------------------------------------------------------------------
 
 
@@ -352,6 +359,17 @@ def a_controlled_shutdown_is_granted(m: Replication, before: State, after: State
     """The controller accepts a broker's request for a controlled shutdown."""
     return any_of(
         ~before.registrations[b].in_controlled_shutdown & after.registrations[b].in_controlled_shutdown
+        for b in m.broker
+    )
+
+
+@reachable("841.5, 966.3")
+def the_last_isr_member_shuts_down(m: Replication, before: State, after: State) -> Truth:
+    """The controller accepts a controlled shutdown of the only ISR member."""
+    return any_of(
+        (before.partition.isr == m.t.brokers.zero().with_(b))
+        & ~before.registrations[b].in_controlled_shutdown
+        & after.registrations[b].in_controlled_shutdown
         for b in m.broker
     )
 
@@ -494,6 +512,33 @@ def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after:
         return taken & former & (old.followers[f] != new.followers[f])
 
     return any_of(counts(f) for f in m.broker)
+
+
+@reachable("841.4")
+def a_fetch_of_a_fenced_follower_counts(m: Replication, before: State, after: State) -> Truth:
+    """A leader updates its fetch state of a follower that its metadata shows fenced or shutting down."""
+    return any_of(
+        m.leads(b, before.brokers[b])
+        & (before.brokers[b].view == after.brokers[b].view)
+        & ~before.brokers[b].view.active.has(f)
+        & (before.brokers[b].followers[f] != after.brokers[b].followers[f])
+        for b in m.broker
+        for f in m.broker
+    )
+
+
+@reachable("B6", needs="waiting_producers")
+def a_producer_waits_through_a_re_election(m: Replication, before: State, after: State) -> Truth:
+    """A leader is elected again, and a producer goes on waiting at it."""
+    return any_of(
+        m.leads(b, before.brokers[b])
+        & m.leads(b, after.brokers[b])
+        & (before.brokers[b].view.leader_epoch != after.brokers[b].view.leader_epoch)
+        & after.waiting[v].is_some
+        & (after.waiting[v].value.leader == b)
+        for b in m.broker
+        for v in m.value
+    )
 
 
 @reachable("B2, 966.9")

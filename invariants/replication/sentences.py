@@ -211,13 +211,22 @@ def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) 
 
 @step_property("B6")
 def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Iterator[Truth]:
-    """A leader appends an acks=all record only if its ISR has at least min ISR members; otherwise it refuses."""
+    """A leader appends or acknowledges an acks=all record only if its ISR has at least min ISR members.
+
+    For the acknowledgement the maximal ISR counts.
+    """
+    acknowledgers = []
     for b in m.broker:
-        view = before.brokers[b].view
+        broker = before.brokers[b]
+        view, maximal = broker.view, m.maximal_isr(broker)
         enough = (size(view.isr) >= view.min_isr) | (view.replicas <= view.isr)
-        appended = after.brokers[b].log.length > before.brokers[b].log.length
+        appended = after.brokers[b].log.length > broker.log.length
         accepted = [(before.writes[v] == "UNUSED") & (after.writes[v] == "PENDING") for v in m.value]
         yield implies(any_of(accepted) & appended, enough)
+        able = (size(maximal) >= view.min_isr) | (view.replicas <= maximal)
+        acknowledgers.append(m.leads(b, broker) & able & (broker.hwm > 0))
+    told = any_of((before.writes[v] != "ACKNOWLEDGED") & (after.writes[v] == "ACKNOWLEDGED") for v in m.value)
+    yield implies(told & m.on("acks_all_needs_min_isr"), any_of(acknowledgers))
 
 
 @step_property("966.17", needs="elections")
@@ -237,14 +246,18 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
     """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
     This holds after each partition change. While the ELR is off, a partition change clears the ELR, the last known ELR
-    and the last known leader. They would be stale once the ELR is on again.
+    and the last known leader. They would be stale once the ELR is on again. So the ELR begins empty, with or without a
+    leader.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
     nobody = new.elr.is_empty & new.last_known_elr.is_empty
     due = nobody | (on & (size(new.isr) < min_isr_of(after)))
     leader_due = new.last_known_leader.is_none | (on & new.leader.is_none)
-    return implies(old.partition_epoch != new.partition_epoch, due & leader_due)
+    begins = ~on & m.has_elr(after) & m.on("elr_begins_empty")
+    return implies(old.partition_epoch != new.partition_epoch, due & leader_due) & implies(
+        begins, new.elr.is_empty
+    )
 
 
 @step_property("B7, 903.3")
@@ -256,6 +269,19 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
         if m.proposals_keep_epochs:
             alike &= old.proposed_epochs == new.proposed_epochs
         yield implies(old.proposed.is_some & new.proposed.is_some, alike)
+
+
+@step_property("B7", needs="shrinks")
+def only_lagging_members_are_proposed_to_leave(
+    m: Replication, before: State, after: State
+) -> Iterator[Truth]:
+    """A leader keeps a member in its proposal whose last fetch was at the leader's log end."""
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        begins = m.leads(b, old) & old.proposed.is_none & new.proposed.is_some
+        for f in m.broker:
+            removed = begins & old.view.isr.has(f) & ~new.proposed.value.has(f)
+            yield implies(removed, ~old.followers[f].leo.is_(old.log.length))
 
 
 @step_property("B8, 966.9", rule="divergence_check")

@@ -14,7 +14,8 @@ _PLANTED = "a planted mistake violates it; the rule that keeps it is not a switc
 REASONED: dict[str, dict[str, str]] = {
     _PLANTED: {
         "quorum": "consumers_are_answered_with_records older_leaders_ignore_the_hwm_field",
-        "replication": "clean_registrations_keep_the_elr proposals_stand_as_they_were_made",
+        "replication": "clean_registrations_keep_the_elr only_lagging_members_are_proposed_to_leave "
+        "proposals_stand_as_they_were_made",
         "zookeeper": "controllers_that_resign_send_nothing",
     },
     _MUTANTS: {
