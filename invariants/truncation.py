@@ -72,20 +72,27 @@ def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> I
 
 
 @step_property("101.1", rule="leader_epoch_lookup")
-def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Iterator[Truth]:
-    """A new follower truncates below its HWM only if its leader has a record of the follower's last epoch or later.
-
-    If the leader knows no end offset of the follower's last epoch, the follower keeps every record below its HWM.
-    """
+def unknown_epochs_end_at_the_own_hwm(m: Truncation, before: State, after: State) -> Iterator[Truth]:
+    """If its leader has no record of a new follower's last epoch or later, the follower truncates to its own HWM."""
     for r in m.replica:
-        old, new = before.replicas[r], after.replicas[r]
-        cut = (old.leader_epoch != new.leader_epoch) & (after.logs[r].length < old.hwm)
-        last = before.logs[r].last.epoch
+        old, new, log = before.replicas[r], after.replicas[r], before.logs[r]
+        begins = (old.leader_epoch != new.leader_epoch) & ~m.presumes_leadership(after, r) & ~log.is_empty
         knows = any_of(
-            new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= last)
+            new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= log.last.epoch)
             for x in m.replica
         )
-        yield implies(cut, knows)
+        yield implies(begins & ~knows, after.logs[r].length == old.hwm)
+
+
+@step_property("320.2", rule="fenced_truncation")
+def followers_truncate_in_their_leaders_epoch(m: Truncation, before: State, after: State) -> Iterator[Truth]:
+    """A replica that begins to follow truncates to the log of a leader that leads in the replica's new epoch."""
+    for r in m.replica:
+        new = after.replicas[r]
+        begins = (
+            (before.replicas[r].leader_epoch != new.leader_epoch) & new.leader.is_some & ~new.leader.is_(r)
+        )
+        yield implies(begins, any_of(m.follows_in_epoch(after, r, x) for x in m.replica))
 
 
 @step_property("B5, 320.4")
@@ -149,8 +156,13 @@ def _changes_isr(
 
 @reachable("B5")
 def a_replica_joins_at_the_hwm(m: Truncation, before: State, after: State) -> Truth:
-    """A replica that has exactly the records below the leader's HWM joins the ISR."""
-    return _changes_isr(m, before, after, True, lambda x, r: before.logs[r].length == before.replicas[x].hwm)
+    """A replica that has exactly the records below the leader's HWM joins the ISR, although the leader has more."""
+
+    def at_the_hwm(x: Number, r: Number) -> Truth:
+        hwm = before.replicas[x].hwm
+        return (before.logs[r].length == hwm) & (before.logs[x].length > hwm)
+
+    return _changes_isr(m, before, after, True, at_the_hwm)
 
 
 @reachable("B5")

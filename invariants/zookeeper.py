@@ -163,6 +163,51 @@ def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, af
     return implies(old.isr != new.isr, all_of([~new.isr.is_empty, *reasons]))
 
 
+@step_property("380.4", rule="bounced_broker_fails_first")
+def bounced_brokers_leave_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A controller handles a bounced broker as failed: leader or follower, it leaves the ISR.
+
+    Exception: no ISR member keeps its registration.
+    """
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    me, then = in_office(before, after)
+    keep = m.brokers.of(lambda b: me.registrations[b] == then.registrations[b])
+    bounced = m.registered(me.registrations) & m.registered(then.registrations) - keep
+    return implies(~bounced.is_empty & ~(old.isr & keep).is_empty, (new.isr & bounced).is_empty)
+
+
+@step_property("380.1", rule="epoch_per_registration")
+def registrations_have_later_epochs(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
+    """A registration has a greater broker epoch than the broker, a controller or a request has from an earlier one."""
+    for b in m.broker:
+        old, new = before.zookeeper.registrations[b], after.zookeeper.registrations[b]
+        asked = before.shutdown_requests[b]
+        known = [
+            ~m.is_up(before.brokers[b]) | (before.brokers[b].epoch < new.value),
+            asked.is_none | (asked.value.broker_epoch < new.value),
+            *(
+                c.is_none | (c.value < new.value)
+                for c in (before.controllers[x].registrations[b] for x in m.controller)
+            ),
+        ]
+        yield implies(old.is_none & new.is_some, all_of(known))
+
+
+@step_property("ZK4", needs="failovers")
+def controllers_that_resign_send_nothing(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
+    """A controller whose write ZooKeeper refuses, or that learns of its successor, informs no broker of a decision.
+
+    It can send a StopReplica: in a controlled shutdown this request precedes the write.
+    """
+    for c in m.controller:
+        resigns = before.controllers[c].active & ~after.controllers[c].active
+        silent = [
+            (new.length == old.length) | ((new.length == old.length + 1) & (new.last.kind == "STOP_REPLICA"))
+            for old, new in ((before.requests[b], after.requests[b]) for b in m.broker)
+        ]
+        yield implies(resigns, all_of(silent))
+
+
 @step_property("ZK3")
 def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A controller elects a leader from the ISR members that it considers live and not shutting down.
@@ -238,6 +283,7 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
     """The active controller grants a ControlledShutdown if the request's broker epoch is not below the known one.
 
     The controller must know the broker's registration. It also grants a request of a version without a broker epoch.
+    The broker then leaves the ISR, unless it is the only member or no successor can lead.
     """
     me, then = in_office(before, after)
     for b in m.broker:
@@ -247,6 +293,8 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
         taken = old.is_some & after.shutdown_requests[b].is_none & me.active
         to_it = old.value.recipient == after.zookeeper.controller
         yield implies(taken & to_it & fits, then.shutting_down.has(b))
+        out = ~after.zookeeper.partition.isr.has(b) | (after.zookeeper.partition.isr == [b])
+        yield implies(taken & to_it & fits, out | after.zookeeper.partition.leader.is_(b))
 
 
 # --- liveness -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from highwater.invariants import statements
 from highwater.invariants.replication.commits import has_value, holds_committed
 from highwater.invariants.replication.knowledge import CRASHES, spent
+from highwater.invariants.replication.steps import min_isr_of
 from highwater.model.language import (
     Number,
     State,
@@ -183,7 +184,7 @@ def isr_and_elr_are_disjoint(m: Replication, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
     """Checks ISR and ELR as the controller reads them."""
-    return statements.elr_only_under_min_isr(m.as_read(s), m.min_isr(s))
+    return statements.elr_only_under_min_isr(m.as_read(s), min_isr_of(s))
 
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
@@ -282,4 +283,4 @@ def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
     """
     p = m.as_read(s)
     nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)
-    return implies(nobody, size(p.last_known_elr) >= m.min_isr(s))
+    return implies(nobody, size(p.last_known_elr) >= min_isr_of(s))

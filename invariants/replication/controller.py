@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from highwater.invariants import statements
 from highwater.invariants.replication import steps
-from highwater.invariants.replication.steps import favours_availability, is_requested
+from highwater.invariants.replication.steps import favours_availability, is_requested, min_isr_of
 from highwater.invariants.statements import defined, goals
 from highwater.model.language import (
     Invariant,
@@ -135,7 +135,7 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Checks the partition's ISR and ELR. While the feature is off, the ELR counts as empty."""
-    return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
+    return statements.elr_only_under_min_isr(_promised(m, s), min_isr_of(s))
 
 
 @statements.elr_within_replicas.seen()
@@ -167,7 +167,7 @@ def enough_are_electable(m: Controller, s: State) -> Truth:
 @invariant("966.10")
 def last_known_elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """The last known ELR has members only while the ISR is under min ISR."""
-    return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < m.min_isr(s))
+    return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < min_isr_of(s))
 
 
 @invariant("966.11")
@@ -361,6 +361,13 @@ def a_replica_is_elected_uncleanly_by_request(m: Controller, before: State, afte
     return _from_outside(m, before, after) & ~favours_availability(m, before)
 
 
+@reachable("966.13, 966.14", rule="unclean_recovery")
+def a_balanced_recovery_waits_for_no_other(m: Controller, before: State, after: State) -> Truth:
+    """A Balanced recovery elects a replica while a replica outside the last known ELR is fenced or shutting down."""
+    others = m.assigned(before.partition) - before.partition.last_known_elr - m.active(before)
+    return _from_outside(m, before, after) & ~favours_availability(m, before) & ~others.is_empty
+
+
 @reachable("966.15, 966.16")
 def the_controller_elects_uncleanly_by_itself(m: Controller, before: State, after: State) -> Truth:
     """With unclean election enabled, or the strategy Aggressive, a replica from outside ISR and ELR is elected.
@@ -385,9 +392,19 @@ def the_strategy_becomes_aggressive(m: Controller, before: State, after: State) 
 
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
-def an_operator_designates_a_leader(m: Controller, before: State, after: State) -> Truth:
-    """An operator designates a leader."""
-    return is_requested(m, before, after, RecoveryRequest.DESIGNATION)
+def an_operator_designates_an_outsider(m: Controller, before: State, after: State) -> Truth:
+    """An operator designates a leader that is no last known ELR member, while there are such members."""
+    known = before.partition.last_known_elr
+    outside = ~known.is_empty & ~known.has(after.partition.leader)
+    return is_requested(m, before, after, RecoveryRequest.DESIGNATION) & outside
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
+def an_aggressive_request_ignores_the_elr(m: Controller, before: State, after: State) -> Truth:
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica from outside the ELR while the ELR has members."""
+    elr = before.partition.elr
+    outside = ~elr.is_empty & ~elr.has(after.partition.leader)
+    return is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE) & outside
 
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")

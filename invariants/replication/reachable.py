@@ -27,6 +27,8 @@ from highwater.model.language import (
     weak,
 )
 from highwater.model.replication import logs as log_rules
+from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.high_watermark import tells_end
 from highwater.model.replication.isr import is_eligible
 from highwater.model.replication.protocol import Replication
 
@@ -113,12 +115,16 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
     )
 
 
-@always_eventually("B4, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
+@always_eventually("B4, 207.1, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
-    """A leader's HWM eventually covers all committed records of its log, so that consumers can read them."""
+    """A leader's HWM eventually covers all committed records of its log, so that consumers can read them.
+
+    The leader then tells consumers the end of the log, even if no producer writes (207.1).
+    """
     return all_of(
         ~m.leads(b, s.brokers[b])
-        | all_of(
+        | tells_end(m, s.brokers[b])
+        & all_of(
             (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
             for o in m.offsets
         )
@@ -173,7 +179,7 @@ _Known = Callable[[StructValue, StructValue], Truth]
 def _proposed(
     m: Replication, before: State, after: State, joins: bool, about: _Known, least: int = 1
 ) -> Truth:
-    """True if a leader proposes that at least ``least`` followers join (``joins``) or leave the ISR.
+    """True if a leader proposes that at least ``least`` followers, or exactly one, join (``joins``) or leave the ISR.
 
     Each of these followers must satisfy ``about``, a condition on the leader and on the leader's fetch state of the
     follower.
@@ -185,16 +191,16 @@ def _proposed(
             _proposes(m, before, after, leader, f, joins) & about(broker, broker.followers[f])
             for f in m.broker
         ]
-        found.append(any_of(each) if least == 1 else total(each) >= least)
+        found.append(total(each) == 1 if least == 1 else total(each) >= least)
     return any_of(found)
 
 
 @reachable("B5")
 def a_follower_at_the_hwm_is_proposed(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes to add a follower that has exactly the records below the leader's HWM."""
+    """A leader proposes to add a follower that has exactly the records below the leader's HWM, and has more itself."""
 
     def at_the_hwm(leader: StructValue, known: StructValue) -> Truth:
-        return known.leo.is_some & (known.leo.value == leader.hwm)
+        return known.leo.is_(leader.hwm) & (leader.log.length > leader.hwm)
 
     return _proposed(m, before, after, True, at_the_hwm)
 
@@ -266,6 +272,28 @@ def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, af
     return asked & _wins_over_a_longer_log(m, before, after, lambda registration, told: registration.fenced)
 
 
+def _requested_outsider(before: State, after: State, by_log: bool) -> Truth:
+    """True if a request elects a leader from outside ISR and ELR, ``by_log`` or without a look at the log infos."""
+    old, leader = before.partition, after.partition.leader
+    asked = before.budgets.elections > after.budgets.elections
+    outside = asked & old.leader.is_none & leader.is_some & ~electable(old).has(leader)
+    return outside & ((before.log_infos != after.log_infos) == by_log)
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery")
+def a_request_designates_an_outsider(m: Replication, before: State, after: State) -> Truth:
+    """An operator designates a leader that is no last known ELR member, while there are such members."""
+    known = before.partition.last_known_elr
+    outside = ~known.is_empty & ~known.has(after.partition.leader)
+    return _requested_outsider(before, after, by_log=False) & outside
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery")
+def a_request_by_log_ignores_the_elr(m: Replication, before: State, after: State) -> Truth:
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica from outside the ELR while the ELR has members."""
+    return _requested_outsider(before, after, by_log=True) & ~before.partition.elr.is_empty
+
+
 @reachable("966.13", rule="clean_election_picks_any")
 def a_later_isr_member_is_elected(m: Replication, before: State, after: State) -> Truth:
     """The controller elects an ISR member although another active ISR member precedes it in the order of brokers."""
@@ -316,6 +344,13 @@ def a_failover_forgets_the_first_answers(m: Replication, before: State, after: S
     return (before.budgets.failovers > after.budgets.failovers) & (told > 0) & (told < m.p.brokers)
 
 
+@reachable("966.8", needs="min_isr_changes")
+def a_min_isr_change_empties_the_elr(m: Replication, before: State, after: State) -> Truth:
+    """The operator changes min.insync.replicas while the ELR has members, and the ELR becomes empty."""
+    changed = before.min_insync_replicas != after.min_insync_replicas
+    return changed & ~before.partition.elr.is_empty & after.partition.elr.is_empty
+
+
 # --- controlled shutdowns ---------------------------------------------------------------------------------------
 
 
@@ -324,6 +359,17 @@ def a_controlled_shutdown_is_granted(m: Replication, before: State, after: State
     """The controller accepts a broker's request for a controlled shutdown."""
     return any_of(
         ~before.registrations[b].in_controlled_shutdown & after.registrations[b].in_controlled_shutdown
+        for b in m.broker
+    )
+
+
+@reachable("841.5, 966.3")
+def the_last_isr_member_shuts_down(m: Replication, before: State, after: State) -> Truth:
+    """The controller accepts a controlled shutdown of the only ISR member."""
+    return any_of(
+        (before.partition.isr == m.t.brokers.zero().with_(b))
+        & ~before.registrations[b].in_controlled_shutdown
+        & after.registrations[b].in_controlled_shutdown
         for b in m.broker
     )
 
@@ -466,6 +512,33 @@ def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after:
         return taken & former & (old.followers[f] != new.followers[f])
 
     return any_of(counts(f) for f in m.broker)
+
+
+@reachable("841.4")
+def a_fetch_of_a_fenced_follower_counts(m: Replication, before: State, after: State) -> Truth:
+    """A leader updates its fetch state of a follower that its metadata shows fenced or shutting down."""
+    return any_of(
+        m.leads(b, before.brokers[b])
+        & (before.brokers[b].view == after.brokers[b].view)
+        & ~before.brokers[b].view.active.has(f)
+        & (before.brokers[b].followers[f] != after.brokers[b].followers[f])
+        for b in m.broker
+        for f in m.broker
+    )
+
+
+@reachable("B6", needs="waiting_producers")
+def a_producer_waits_through_a_re_election(m: Replication, before: State, after: State) -> Truth:
+    """A leader is elected again, and a producer goes on waiting at it."""
+    return any_of(
+        m.leads(b, before.brokers[b])
+        & m.leads(b, after.brokers[b])
+        & (before.brokers[b].view.leader_epoch != after.brokers[b].view.leader_epoch)
+        & after.waiting[v].is_some
+        & (after.waiting[v].value.leader == b)
+        for b in m.broker
+        for v in m.value
+    )
 
 
 @reachable("B2, 966.9")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from highwater.invariants.replication.steps import min_isr_of
 from highwater.model.language import (
     Number,
     State,
@@ -27,6 +28,17 @@ def _same_process(m: Replication, before: State, after: State, b: Number) -> Tru
     """True if broker ``b`` runs as one process before and after the step."""
     old, new = before.brokers[b], after.brokers[b]
     return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
+
+
+def _registration(m: Replication, before: State, after: State, b: Number) -> tuple[Truth, Truth]:
+    """966.12. True if broker ``b`` registers in the step, and true if its last shutdown was clean.
+
+    The shutdown was clean if the CleanShutdownFile has the registered epoch, and the metadata version has the ELR.
+    """
+    old, file = before.registrations[b], before.brokers[b]
+    level = before.elr_level if features.level_changes(m.p) else as_bool(True)
+    clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
+    return old.epoch != after.registrations[b].epoch, clean
 
 
 def _is_requested(before: State, after: State) -> Truth:
@@ -127,13 +139,21 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
     ELR (966.12).
     """
     for b in m.broker:
-        old, new = before.registrations[b], after.registrations[b]
-        file = before.brokers[b]
-        level = before.elr_level if features.level_changes(m.p) else as_bool(True)
-        clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
+        registers, clean = _registration(m, before, after, b)
         last = before.partition.isr == m.t.brokers.zero().with_(b)
         out = ~after.partition.elr.has(b) & (last | ~after.partition.isr.has(b))
-        yield implies((old.epoch != new.epoch) & ~clean, out)
+        yield implies(registers & ~clean, out)
+
+
+@step_property("966.12, 966.18", rule="clean_registration")
+def clean_registrations_keep_the_elr(m: Replication, before: State, after: State) -> Iterator[Truth]:
+    """A broker that registers after a clean shutdown stays in the recorded ELR.
+
+    Only the metadata version decides if a shutdown can be clean. The flag eligible.leader.replicas.enabled does not.
+    """
+    for b in m.broker:
+        registers, clean = _registration(m, before, after, b)
+        yield implies(registers & clean & before.partition.elr.has(b), after.partition.elr.has(b))
 
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
@@ -191,13 +211,22 @@ def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) 
 
 @step_property("B6")
 def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Iterator[Truth]:
-    """A leader appends an acks=all record only if its ISR has at least min ISR members; otherwise it refuses."""
+    """A leader appends or acknowledges an acks=all record only if its ISR has at least min ISR members.
+
+    For the acknowledgement the maximal ISR counts.
+    """
+    acknowledgers = []
     for b in m.broker:
-        view = before.brokers[b].view
+        broker = before.brokers[b]
+        view, maximal = broker.view, m.maximal_isr(broker)
         enough = (size(view.isr) >= view.min_isr) | (view.replicas <= view.isr)
-        appended = after.brokers[b].log.length > before.brokers[b].log.length
+        appended = after.brokers[b].log.length > broker.log.length
         accepted = [(before.writes[v] == "UNUSED") & (after.writes[v] == "PENDING") for v in m.value]
         yield implies(any_of(accepted) & appended, enough)
+        able = (size(maximal) >= view.min_isr) | (view.replicas <= maximal)
+        acknowledgers.append(m.leads(b, broker) & able & (broker.hwm > 0))
+    told = any_of((before.writes[v] != "ACKNOWLEDGED") & (after.writes[v] == "ACKNOWLEDGED") for v in m.value)
+    yield implies(told & m.on("acks_all_needs_min_isr"), any_of(acknowledgers))
 
 
 @step_property("966.17", needs="elections")
@@ -217,14 +246,18 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
     """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
     This holds after each partition change. While the ELR is off, a partition change clears the ELR, the last known ELR
-    and the last known leader. They would be stale once the ELR is on again.
+    and the last known leader. They would be stale once the ELR is on again. So the ELR begins empty, with or without a
+    leader.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
     nobody = new.elr.is_empty & new.last_known_elr.is_empty
-    due = nobody | (on & (size(new.isr) < m.min_isr(after)))
+    due = nobody | (on & (size(new.isr) < min_isr_of(after)))
     leader_due = new.last_known_leader.is_none | (on & new.leader.is_none)
-    return implies(old.partition_epoch != new.partition_epoch, due & leader_due)
+    begins = ~on & m.has_elr(after) & m.on("elr_begins_empty")
+    return implies(old.partition_epoch != new.partition_epoch, due & leader_due) & implies(
+        begins, new.elr.is_empty
+    )
 
 
 @step_property("B7, 903.3")
@@ -236,6 +269,19 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
         if m.proposals_keep_epochs:
             alike &= old.proposed_epochs == new.proposed_epochs
         yield implies(old.proposed.is_some & new.proposed.is_some, alike)
+
+
+@step_property("B7", needs="shrinks")
+def only_lagging_members_are_proposed_to_leave(
+    m: Replication, before: State, after: State
+) -> Iterator[Truth]:
+    """A leader keeps a member in its proposal whose last fetch was at the leader's log end."""
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        begins = m.leads(b, old) & old.proposed.is_none & new.proposed.is_some
+        for f in m.broker:
+            removed = begins & old.view.isr.has(f) & ~new.proposed.value.has(f)
+            yield implies(removed, ~old.followers[f].leo.is_(old.log.length))
 
 
 @step_property("B8, 966.9", rule="divergence_check")
@@ -266,7 +312,7 @@ def members_that_leave_under_min_isr_stay_eligible(
     member registers again, is no longer a replica, or an operator elects a leader from outside ISR and ELR.
     """
     p, then = before.partition, after.partition
-    gone, needed = p.isr - then.isr, m.min_isr(after)
+    gone, needed = p.isr - then.isr, min_isr_of(after)
     under = size(then.isr) < needed
     under = under & features.has_elr(m, before)
     chosen = _is_requested(before, after) & then.leader.is_some & (p.leader != then.leader)

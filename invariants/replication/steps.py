@@ -17,6 +17,7 @@ from highwater.model.language import (
     least,
     size,
     step_property,
+    where,
 )
 from highwater.model.language.containers import members_of
 from highwater.model.replication.controller import Controller
@@ -54,6 +55,20 @@ def is_risked(m: Controller, before: State, after: State) -> Truth:
     """966.17. True if the step is a requested election that may lose committed records."""
     risky = RecoveryRequest.DESIGNATION, RecoveryRequest.LONGEST_LOG_AGGRESSIVE
     return is_requested(m, before, after, *risky)
+
+
+# --- min ISR --------------------------------------------------------------------------------------------------
+
+
+def min_isr_of(s: State) -> Number:
+    """966.2. min(min.insync.replicas, replication factor); a reassignment's added and removed replicas count."""
+    return least(s.min_insync_replicas, s.partition.replicas.length)
+
+
+def _controllers_min_isr(s: State) -> Number:
+    """966.2. The min ISR by which the controller decides; Kafka counts the replicas of the topic's first partition."""
+    first = s.first_partition_replicas
+    return where(first > 0, least(s.min_insync_replicas, first), min_isr_of(s))
 
 
 # --- epochs, ISR and ELR --------------------------------------------------------------------------------------
@@ -160,6 +175,18 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
     """Only ELR members join the last known ELR."""
     joining = after.partition.last_known_elr - before.partition.last_known_elr
     return implies(~joining.is_empty, joining <= before.partition.elr)
+
+
+@step_property("966.10", rule="last_known_elr")
+def last_known_elr_members_stay_until_min_isr(m: Controller, before: State, after: State) -> Truth:
+    """A last known ELR member stays one, even in the ISR, until the ISR has min ISR members; then all leave together.
+
+    Exceptions: the ELR is turned off, or an operator's change clears ELR, last known ELR and last known leader.
+    """
+    p, then = before.partition, after.partition
+    on = m.elr_is_on(before) & _same_level(m, before, after) & ~_cleared(m, before, after)
+    under = size(then.isr) < _controllers_min_isr(after)
+    return implies(on & under, p.last_known_elr <= then.last_known_elr)
 
 
 @step_property("966.10, 966.14")
@@ -335,7 +362,7 @@ def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)
-    was, now = m.controllers_min_isr(before), m.controllers_min_isr(after)
+    was, now = _controllers_min_isr(before), _controllers_min_isr(after)
     under = (size(then.isr) < was) & (size(then.isr) < now)
     uncleanly = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
     registered = m.t.brokers.of(lambda b: _registers(before, after, b))

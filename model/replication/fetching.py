@@ -91,7 +91,8 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
     require_usable(m, leader, broker, f, fetch)
     require("no answer is under way", s.fetch_responses[f].is_none)
     diverging = m.on("divergence_check") & logs.diverges(broker.log, fetch.offset, fetch.last_epoch)
-    noted = where(diverging, broker, note_fetch(m, broker, f, fetch))
+    ignores = diverging & m.on("diverging_fetch_counts_nothing")
+    noted = where(ignores, broker, note_fetch(m, broker, f, fetch))
     hwm = advanced_hwm(m, leader, noted)
     send_answer(m, s, f, fetch, answer(m, leader, broker, fetch, diverging, hwm))
     if again:

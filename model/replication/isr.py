@@ -170,7 +170,10 @@ def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
         ahead=broker.ahead | (accepted & (answer.partition_epoch > view.partition_epoch)),
     )
     s.next.alter_responses[leader] = None
-    advance_hwm(m, s, leader, after)
+    if m.on("alter_answer_advances_hwm"):
+        advance_hwm(m, s, leader, after)
+    else:
+        s.next.brokers[leader] = after
 
 
 @action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")

@@ -23,6 +23,11 @@ RULES = {
         "A fetch detects where the follower's log diverges from the leader's, and the follower truncates there. "
         "Off: a new follower truncates to its own HWM (before KIP-101).",
     ),
+    "diverging_fetch_counts_nothing": Rule(
+        "B3",
+        "A leader records nothing of a fetch whose log diverges. Off: it counts the fetch offset, as Kafka did before "
+        "KAFKA-13141.",
+    ),
     "fetch_response_check": Rule(
         "K17", "A follower uses a fetch response only at the offset from which it fetched."
     ),
@@ -33,6 +38,11 @@ RULES = {
         "K18", "A follower appends no record of a later leader epoch than its request's."
     ),
     # The high watermark.
+    "alter_answer_advances_hwm": Rule(
+        "B4, B7",
+        "A leader advances its HWM when it handles an AlterPartition response. Off: it waits for the next fetch or "
+        "append, as Kafka did before KAFKA-13091.",
+    ),
     "hwm_over_maximal_isr": Rule(
         "B4, B7",
         "The HWM waits for the maximal ISR, including a proposed member. Off: it waits for the committed ISR only.",
@@ -217,7 +227,8 @@ RULES = {
 
 # The brokers' rules of each proposal and version. A new rule is on only in profiles that name it.
 _BASE = (
-    "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
+    "fetch_epoch_check", "divergence_check", "diverging_fetch_counts_nothing", "fetch_response_check",
+    "fetch_response_epoch_check", "alter_answer_advances_hwm",
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
     "join_at_epoch_start", "proposal_keeps_its_epochs", "removed_replicas_delete",
     "changes_are_no_stop_replica", "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting",

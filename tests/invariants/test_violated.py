@@ -14,7 +14,9 @@ _PLANTED = "a planted mistake violates it; the rule that keeps it is not a switc
 REASONED: dict[str, dict[str, str]] = {
     _PLANTED: {
         "quorum": "consumers_are_answered_with_records older_leaders_ignore_the_hwm_field",
-        "replication": "proposals_stand_as_they_were_made",
+        "replication": "clean_registrations_keep_the_elr only_lagging_members_are_proposed_to_leave "
+        "proposals_stand_as_they_were_made",
+        "zookeeper": "controllers_that_resign_send_nothing",
     },
     _MUTANTS: {
         "quorum": "fetches_without_hwm_wait_for_records",
@@ -34,14 +36,15 @@ REASONED: dict[str, dict[str, str]] = {
     _RULE_ITSELF: {
         "quorum": "finalised_members_send_their_hwm timers_answer_with_the_hwm_at_parking",
         "replication.controller": "cancelled_reassignments_leave_min_isr_members "
-        "completed_reassignments_leave_min_isr_members "
+        "completed_reassignments_leave_min_isr_members last_known_elr_members_stay_until_min_isr "
         "last_known_leader_stays_until_an_election last_known_leaders_lead_once_active "
         "members_that_leave_the_isr_stay_eligible min_isr_changes_clear_the_elr",
         "replication": "completed_reassignments_leave_min_isr_members "
         "hwm_advances_with_min_isr_only last_known_leader_stays_until_an_election "
         "last_known_leaders_led_last leaders_count_no_fetch_of_a_former_incarnation "
         "members_that_leave_under_min_isr_stay_eligible metadata_leaves_replicas_their_logs",
-        "truncation": "hwms_stay_where_the_leader_knows_no_end",
+        "truncation": "followers_truncate_in_their_leaders_epoch unknown_epochs_end_at_the_own_hwm",
+        "zookeeper": "bounced_brokers_leave_the_isr registrations_have_later_epochs",
     },
     "the promise has no rules; mutants violate it": {
         "promise": "consumers_read_the_log the_log_is_in_order what_a_producer_was_told_stays "
