@@ -356,6 +356,9 @@ class Protocol:
     """Auxiliary properties that only proofs by induction use."""
     symmetric: ClassVar[tuple[str, ...]] = ()
     """The names of the symmetric indices: symmetry reduction may permute their values."""
+    any_size: ClassVar[tuple[str, ...]] = ()
+    """The parameter whose value a proof can leave open (the size of an index), then parameters that are unbounded with
+    it if they are not 0. Empty: there is none."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}
@@ -514,6 +517,10 @@ class Protocol:
     def initially(self, s: State) -> Any:
         """A condition that selects initial states among the states of ``initial``; by default True."""
         return True
+
+    def any_initial(self, s: State) -> Any:
+        """The initial states as a condition, for proofs about an index of any size (``any_size``)."""
+        raise LanguageError(f"{type(self).__name__} has no any_initial()", place_of(type(self)))
 
     def on(self, rule: str) -> bool:
         """True if a rule is on. The answer is known while tracing, so a plain ``if`` can use it."""

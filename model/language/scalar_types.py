@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from highwater.model.language import graph
+from highwater.model.language import any_size, graph
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalars import (
@@ -106,6 +106,8 @@ class IntType(NumberType):
     names: Index | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.high, any_size.AnySize):
+            object.__setattr__(self, "high", any_size.plain_size(self.high))
         for number in (self.low, self.high):
             if not isinstance(number, int) or isinstance(number, bool):
                 raise fail(f"the limits of an Int are whole numbers, not {number!r}")
@@ -131,6 +133,8 @@ class Index(NumberType):
     _written = ": for the number of another index's value write x + 0"
 
     def __post_init__(self) -> None:
+        if self.is_any_size:
+            return
         if not isinstance(self.name, str) or not isinstance(self.size, int) or isinstance(self.size, bool):
             raise fail(
                 f'an Index has a name and a size: write Index("broker", 3), not {self.name!r}, {self.size!r}'
@@ -144,9 +148,14 @@ class Index(NumberType):
         return 0
 
     @property
+    def is_any_size(self) -> bool:
+        """True if the size is not known (``any_size``)."""
+        return isinstance(self.size, any_size.AnySize)
+
+    @property
     def high(self) -> int:  # type: ignore[override]
-        """The greatest value of the index."""
-        return self.size - 1
+        """The greatest value of the index. If the size is not known, a stand-in."""
+        return any_size.plain_size(self.size) - 1
 
     def goes_with(self, other: Type | None) -> bool:
         """True if ``other`` is an index with the same name, or neither an index nor an enumeration."""
@@ -158,12 +167,23 @@ class Index(NumberType):
     def __iter__(self) -> Iterator[Number]:
         return self.constants()
 
+    def variable(self) -> Number:
+        """A new variable of a quantifier, for an index of any size."""
+        return self.wrap([any_size.variable(self.high)])
+
+    def constants(self) -> Iterator[Number]:
+        """All values as constants; one variable if the size is not known."""
+        if self.is_any_size:
+            yield self.variable()
+        else:
+            yield from super().constants()
+
     def key(self, i: int) -> int:
         """The index value ``i`` as it appears in paths and plain values: the number itself."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, INT, 0, self.size - 1)]
+        return [Leaf(path, INT, 0, self.high)]
 
 
 @dataclass(frozen=True)

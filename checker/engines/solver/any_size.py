@@ -1,0 +1,303 @@
+"""Proof by induction for an index of any size: a protocol is proved once, for every number of brokers.
+
+The protocol is traced with an index whose size is not known (``highwater.model.language.any_size``). Each action and
+invariant gives an obligation that holds for all sizes if a solver refutes its negation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
+from highwater.checker.engines.solver.smt import Obligation, Script
+from highwater.checker.engines.solver.terms import BEYOND, Limits, Stopped, interrupts_held
+from highwater.model.language import (
+    Action,
+    Invariant,
+    LanguageError,
+    Model,
+    Protocol,
+    State,
+    StepProperty,
+    graph,
+)
+from highwater.model.language.any_size import STAND_INS, AnySize, fingerprints, irregular, variables
+from highwater.model.language.graph import Node, substituted
+from highwater.model.language.model import Instance, Outline, condition_of_steps, trace_instances
+from highwater.model.language.tracing import choices_of, looking, returned_condition
+from highwater.model.language.types import Int, Leaf, Type
+
+LISTED_TWICE = "listed_once"
+"""The name of a condition that is checked for every action: two sequences that are joined have no common element."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The obligations of a protocol, and the parts whose trace depends on the size, each with the reason."""
+
+    obligations: tuple[Obligation, ...]
+    irregular: Mapping[str, str]
+    actions: tuple[str, ...]
+    properties: tuple[str, ...]
+
+
+class _Trace:
+    """A protocol traced with one stand-in for the unknown size."""
+
+    def __init__(
+        self,
+        kind: type[Protocol],
+        parameters: Mapping[str, int],
+        rules: Iterable[str],
+        invariants: Iterable[Invariant],
+        step_properties: Iterable[StepProperty],
+        size: int,
+    ) -> None:
+        self.size = size
+        self._begin = variables()
+        self.protocol = _open(kind, size)(parameters, rules)
+        self.model = Model(self.protocol, outline=Outline((), (), (), ()))
+        self.leaves = self.model.leaves
+        self.irregular: dict[str, str] = {}
+        self.obligations: list[Obligation] = []
+        self.fingerprints: dict[tuple[str, str, int], list[int]] = {}
+        self.invariants = {
+            i.name: node
+            for i in invariants
+            if self.protocol.has(i)
+            and (node := self._checked(i.name, lambda i=i: self.model.trace_invariant(i).node)) is not None
+        }
+        self.steps = {
+            p.name: node
+            for p in step_properties
+            if self.protocol.has(p)
+            and (node := self._checked(p.name, lambda p=p: condition_of_steps(self.model, p)[0])) is not None
+        }
+        self.actions: list[str] = []
+
+    def _checked(self, name: str, traced: Callable[[], Node]) -> Node | None:
+        """The traced condition; None if it depends on the size, which is then recorded."""
+        try:
+            node = traced()
+        except LanguageError as wrong:
+            self.irregular[name] = str(wrong)
+            return None
+        return node if self._is_regular(name, [node]) else None
+
+    def _is_regular(self, name: str, nodes: Iterable[Node]) -> bool:
+        reason = next(irregular(nodes, self.size), None)
+        if reason is not None:
+            self.irregular[name] = reason
+        return reason is None
+
+    def _oblige(self, action: str, name: str, own: Iterable[Leaf], premises: Iterable[Node], conclusion: Node) -> None:
+        if conclusion is graph.TRUE:
+            return
+        leaves = dict(enumerate(self.leaves))
+        leaves |= dict(enumerate(own, self._parameters))
+        script, premises = Script(leaves, self.size), list(premises)
+        key = action, name, len(self.obligations)
+        self.fingerprints[key] = fingerprints([*premises, conclusion], self.size, self._begin)
+        self.obligations.append(script.obligation(action, name, premises, conclusion))
+
+    @property
+    def _parameters(self) -> int:
+        """The number of the first scalar of a step's parameters: those of the states before and after come first."""
+        return 2 * len(self.leaves)
+
+    def initial(self) -> None:
+        """The obligations of the initial states."""
+        protocol, model = self.protocol, self.model
+
+        def condition() -> Node:
+            with looking("any_initial()", None, protocol.on):
+                result = protocol.any_initial(State(protocol.state, model.inputs))
+            return returned_condition(result, "any_initial()", None).node
+
+        begins = self._checked(INITIAL, condition)
+        for name, node in self.invariants.items():
+            if begins is not None:
+                self._oblige(INITIAL, name, (), [begins], node)
+
+    def action(self, action: Action) -> None:
+        """The obligations of an action."""
+        try:
+            found = list(self._instances(action))
+        except LanguageError as wrong:
+            self.irregular[action.name] = str(wrong)
+            return
+        if found:
+            self.actions.append(action.name)
+        for own, instance in found:
+            self._step(action.name, own, instance)
+
+    def _instances(self, action: Action) -> Iterator[tuple[list[Leaf], Instance]]:
+        """The action's instances. Parameters that range over a type or over numbers are inputs."""
+        protocol, model = self.protocol, self.model
+        own: list[Leaf] = []
+        choice: dict[str, tuple[Any, Any]] = {}
+        listed: dict[str, str] = {}
+        for name, attribute in action.domains.items():
+            domain = getattr(protocol, attribute)
+            if isinstance(domain, range) and domain:
+                domain = Int(domain.start, domain[-1])
+            if not isinstance(domain, Type):
+                listed[name] = attribute
+                continue
+            leaves = domain.leaves(name)
+            start = self._parameters + len(own)
+            nodes = [
+                graph.const(x.low, x.sort) if x.low == x.high else graph.leaf(start + i, x.sort, x.low, x.high)
+                for i, x in enumerate(leaves)
+            ]
+            own += leaves
+            choice[name] = domain.wrap(nodes), None
+        inputs = [*model.inputs, *model.after]
+        inputs += [graph.leaf(self._parameters + i, x.sort, x.low, x.high) for i, x in enumerate(own)]
+        rest = Action(action.name, action.function, listed)
+        for given in choices_of(protocol, rest):
+            for instance in trace_instances(protocol, self.leaves, inputs, action, {**choice, **given}):
+                yield own, instance
+
+    def _step(self, action: str, own: list[Leaf], instance: Instance) -> None:
+        after = [instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)]
+        nodes = [instance.enabled, *after, *(c.node for c in instance.checks)]
+        if not self._is_regular(action, nodes):
+            return
+        before = list(self.invariants.values())
+        cut = graph.any_(c.node for c in instance.checks if c.bound)
+        error = graph.any_(c.node for c in instance.checks if not c.bound)
+        premises = [*before, instance.enabled, graph.not_(cut)]
+        self._oblige(action, WITHIN_TYPES, own, premises, graph.not_(error))
+        self._oblige(action, LISTED_TWICE, own, premises, _joined_once(after))
+        first = len(self.leaves)
+        new = {n.value: after[i] for i, n in enumerate(self.model.inputs) if not n.is_const}
+        both = {first + i: node for i, node in enumerate(after)}
+        premises.append(graph.not_(error))
+        for name, node in self.invariants.items():
+            then = substituted([node], new)[0]
+            self._oblige(action, name, own, premises, graph.TRUE if then is node else then)
+        for name, node in self.steps.items():
+            self._oblige(action, name, own, premises, substituted([node], both)[0])
+
+
+def _joined_once(nodes: Iterable[Node]) -> Node:
+    """The condition that all sequences that are joined have no element in common."""
+    joins = [n for n in graph.reachable(nodes) if n.op == "after"]
+    return graph.all_(graph.eq(graph.intersection(n.args[2], n.args[3]), graph.EMPTY) for n in joins)
+
+
+def _open(kind: type[Protocol], size: int) -> type[Protocol]:
+    """The protocol with an unknown number for the parameter ``any_size``. Raises LanguageError if it has none."""
+    if not kind.any_size:
+        raise LanguageError(f"{kind.name} has no index of any size: its class names no parameter `any_size`")
+
+    def define(self: Any) -> Any:
+        sized, *others = kind.any_size
+        setattr(self.p, sized, AnySize(size))
+        vars(self.p).update({name: BEYOND for name in others if getattr(self.p, name)})
+        return super(opened, self).define()
+
+    opened = type(kind.__name__, (kind,), {"define": define})
+    return opened
+
+
+def trace(
+    kind: type[Protocol],
+    parameters: Mapping[str, int],
+    rules: Iterable[str],
+    invariants: Iterable[Invariant],
+    step_properties: Iterable[StepProperty] = (),
+) -> Traced:
+    """The obligations of a protocol for every size of the index that its parameter ``any_size`` gives the size of.
+
+    An action or a property whose trace depends on the size is in ``irregular``, and has no obligations.
+    """
+    rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
+    found = []
+    for size in STAND_INS:
+        traced = _Trace(kind, parameters, rules, invariants, of_steps, size)
+        traced.initial()
+        for action in traced.model.actions:
+            traced.action(action)
+        found.append(traced)
+    one, other = found
+    bad = one.irregular | other.irregular
+    for key in one.fingerprints.keys() | other.fingerprints.keys():
+        if one.fingerprints.get(key) != other.fingerprints.get(key):
+            bad.setdefault(key[0], "its trace depends on the number of values of the index")
+    kept = tuple(o for o in one.obligations if o.action not in bad and o.property not in bad)
+    return Traced(kept, bad, tuple(one.actions), (*one.invariants, *one.steps))
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A solver's answer to an obligation: ``unsat`` (proved), ``sat`` or ``unknown``, and the time in seconds."""
+
+    obligation: Obligation
+    answer: str
+    seconds: float
+
+
+@dataclass
+class AnySizeResult:
+    """The answers to all obligations. ``stopped_by``: the limit that ended the proof, or None."""
+
+    traced: Traced
+    decided: list[Decided] = field(default_factory=list)
+    stopped_by: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def failures(self) -> list[Decided]:
+        """The obligations that the solver did not prove."""
+        return [d for d in self.decided if d.answer != "unsat"]
+
+    @property
+    def proved(self) -> bool:
+        """True if all obligations are proved, and no action or property depends on the size."""
+        whole = len(self.decided) == len(self.traced.obligations)
+        return whole and not (self.stopped_by or self.failures or self.traced.irregular)
+
+
+OBLIGATION_SECONDS = 60.0
+"""The most seconds for one obligation."""
+
+
+def decide(traced: Traced, limits: Limits, progress: Callable[[Decided], None] | None = None) -> AnySizeResult:
+    """Ask Z3 for each obligation."""
+    result = AnySizeResult(traced)
+    started = limits.used
+    try:
+        for obligation in traced.obligations:
+            with interrupts_held():
+                decided = ask(obligation, limits)
+            result.decided.append(decided)
+            if progress:
+                progress(decided)
+    except Stopped as stopped:
+        result.stopped_by = stopped.why
+    except KeyboardInterrupt:
+        result.stopped_by = "interrupted"
+    result.seconds = limits.used - started
+    return result
+
+
+def ask(obligation: Obligation, limits: Limits) -> Decided:
+    """Z3's answer to an obligation."""
+    began = limits.used
+    solver = z3.Solver()
+    solver.from_string(re.sub(r"\(check-sat\)", "", obligation.text))
+    own = Limits(OBLIGATION_SECONDS, limits.memory_bytes)
+    try:
+        answer = "sat" if own.check(solver) else "unsat"
+    except Stopped as stopped:
+        if stopped.why == "memory" or (limits.seconds is not None and limits.used > limits.seconds):
+            raise
+        answer = "unknown"
+    return Decided(obligation, answer, limits.used - began)
