@@ -10,6 +10,7 @@ that ``irregular`` finds.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
@@ -165,29 +166,34 @@ def left_by(scalar: Leaf, node: Node) -> Node:
     return exists(v, result.left_by(get(node, v)))
 
 
-def fingerprints(roots: Iterable[Node], size: int, begin: int) -> list[int]:
-    """A number for each expression; equal expressions of traces with different stand-ins have equal numbers.
+class Fingerprints:
+    """A text for each expression; equal expressions of traces with different stand-ins have equal texts."""
 
-    ``begin`` is the number of variables before the trace (``variables``).
-    """
-    roots, known = list(roots), dict[Node, int]()
-    for node in graph.reachable(roots):
-        operands = [known[a] for a in node.args]
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._begin = next(_numbers)
+        self._known: dict[int, str] = {}
+
+    def __call__(self, root: Node) -> str:
+        """The fingerprint of an expression."""
+        if root.id not in self._known:
+            for node in graph.reachable([root]):
+                if node.id not in self._known:
+                    self._known[node.id] = self._of(node)
+        return self._known[root.id]
+
+    def _of(self, node: Node) -> str:
+        operands = [self._known[a.id] for a in node.args]
         value: object = node.value
         if is_variable(node):
-            value = node.value - begin
+            value = node.value - self._begin
         elif node.is_const and node.sort == BITS:
-            value = "all" if node.value == (1 << size) - 1 else node.value
-        elif node.is_const and abs(node.value - size) <= 2:
-            value = "size", node.value - size
+            value = "all" if node.value == (1 << self._size) - 1 else node.value
+        elif node.is_const and abs(node.value - self._size) <= 2:
+            value = "size", node.value - self._size
         key = sorted(operands) if node.op in graph.COMMUTATIVE else operands
-        known[node] = hash((node.op, value, node.sort, *key))
-    return [known[root] for root in roots]
-
-
-def variables() -> int:
-    """The number of the next variable."""
-    return next(_numbers) + 1
+        said = repr((node.op, value, node.sort, key))
+        return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 
 
 # --- binding --------------------------------------------------------------------------------------------------

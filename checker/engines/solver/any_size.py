@@ -6,13 +6,13 @@ invariant gives an obligation that holds for all sizes if a solver refutes its n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import z3
 
+from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
 from highwater.checker.engines.solver.smt import Obligation, Script
 from highwater.checker.engines.solver.terms import BEYOND, Limits, Stopped, interrupts_held
@@ -26,7 +26,7 @@ from highwater.model.language import (
     StepProperty,
     graph,
 )
-from highwater.model.language.any_size import STAND_INS, AnySize, fingerprints, irregular, variables
+from highwater.model.language.any_size import STAND_INS, AnySize, Fingerprints, irregular
 from highwater.model.language.graph import Node, substituted
 from highwater.model.language.model import Instance, Outline, condition_of_steps, trace_instances
 from highwater.model.language.tracing import choices_of, looking, returned_condition
@@ -59,13 +59,13 @@ class _Trace:
         size: int,
     ) -> None:
         self.size = size
-        self._begin = variables()
+        self._fingerprint = Fingerprints(size)
         self.protocol = _open(kind, size)(parameters, rules)
         self.model = Model(self.protocol, outline=Outline((), (), (), ()))
         self.leaves = self.model.leaves
         self.irregular: dict[str, str] = {}
         self.obligations: list[Obligation] = []
-        self.fingerprints: dict[tuple[str, str, int], list[int]] = {}
+        self.fingerprints: dict[tuple[str, str, int], list[str]] = {}
         self.invariants = {
             i.name: node
             for i in invariants
@@ -95,15 +95,19 @@ class _Trace:
             self.irregular[name] = reason
         return reason is None
 
-    def _oblige(self, action: str, name: str, own: Iterable[Leaf], premises: Iterable[Node], conclusion: Node) -> None:
-        if conclusion is graph.TRUE:
-            return
-        leaves = dict(enumerate(self.leaves))
-        leaves |= dict(enumerate(own, self._parameters))
-        script, premises = Script(leaves, self.size), list(premises)
-        key = action, name, len(self.obligations)
-        self.fingerprints[key] = fingerprints([*premises, conclusion], self.size, self._begin)
-        self.obligations.append(script.obligation(action, name, premises, conclusion))
+    def _oblige(
+        self, action: str, name: str, own: Iterable[Leaf], premises: Iterable[Node], conclusion: Node
+    ) -> None:
+        """Add an obligation for each part of a conjunction."""
+        parts = [n for n in graph.conjuncts([conclusion]) if n.op != "and" and n is not graph.TRUE]
+        leaves = {**dict(enumerate(self.leaves)), **dict(enumerate(own, self._parameters))}
+        premises = list(premises)
+        for part in sorted(parts, key=self._fingerprint):
+            number = sum((o.action, o.property) == (action, name) for o in self.obligations)
+            key = action, name, number
+            self.fingerprints[key] = list(map(self._fingerprint, [*premises, part]))
+            script = Script(leaves, self.size)
+            self.obligations.append(script.obligation(action, name, number, premises, part))
 
     @property
     def _parameters(self) -> int:
@@ -265,18 +269,18 @@ class AnySizeResult:
         return whole and not (self.stopped_by or self.failures or self.traced.irregular)
 
 
-OBLIGATION_SECONDS = 60.0
-"""The most seconds for one obligation."""
+OBLIGATION_SECONDS = 3.0, 6.0, 60.0
+"""The most seconds for one obligation, with the facts of each level."""
 
 
-def decide(traced: Traced, limits: Limits, progress: Callable[[Decided], None] | None = None) -> AnySizeResult:
-    """Ask Z3 for each obligation."""
+def decide(
+    traced: Traced, limits: Limits, workers: int = 1, progress: Callable[[Decided], None] | None = None
+) -> AnySizeResult:
+    """Ask Z3 for each obligation, ``workers`` obligations at the same time."""
     result = AnySizeResult(traced)
     started = limits.used
     try:
-        for obligation in traced.obligations:
-            with interrupts_held():
-                decided = ask(obligation, limits)
+        for _, decided in answers(list(traced.obligations), lambda o: ask(o, limits), workers):
             result.decided.append(decided)
             if progress:
                 progress(decided)
@@ -289,15 +293,19 @@ def decide(traced: Traced, limits: Limits, progress: Callable[[Decided], None] |
 
 
 def ask(obligation: Obligation, limits: Limits) -> Decided:
-    """Z3's answer to an obligation."""
-    began = limits.used
-    solver = z3.Solver()
-    solver.from_string(re.sub(r"\(check-sat\)", "", obligation.text))
-    own = Limits(OBLIGATION_SECONDS, limits.memory_bytes)
-    try:
-        answer = "sat" if own.check(solver) else "unsat"
-    except Stopped as stopped:
-        if stopped.why == "memory" or (limits.seconds is not None and limits.used > limits.seconds):
-            raise
-        answer = "unknown"
+    """Z3's answer to an obligation. Raises Stopped if a limit of the whole proof is reached."""
+    began, answer = limits.used, "unknown"
+    for level, seconds in enumerate(OBLIGATION_SECONDS):
+        left = seconds if limits.seconds is None else min(seconds, limits.seconds - limits.used)
+        solver = z3.SimpleSolver()
+        with interrupts_held():
+            solver.from_string(obligation.text(level).replace("(check-sat)", ""))
+            try:
+                answer = "sat" if Limits(left, limits.memory_bytes).check(solver) else "unsat"
+            except Stopped as stopped:
+                if stopped.why == "memory" or (limits.seconds is not None and limits.used > limits.seconds):
+                    raise
+                answer = "unknown"
+        if answer == "unsat":
+            break
     return Decided(obligation, answer, limits.used - began)

@@ -16,13 +16,33 @@ from highwater.model.language.any_size import MAP, ORDER, free, is_variable
 from highwater.model.language.graph import BITS, BOOL, EMPTY, Leaf, Node
 
 
+LEVELS = 3
+"""The number of levels of facts: subsets have no more members; also sets of one member; also equal sets."""
+
+
 @dataclass(frozen=True)
 class Obligation:
-    """A statement to prove: if the premises hold, then the conclusion. ``text`` asks a solver for a counterexample."""
+    """A statement to prove: if the premises hold, then the conclusion.
+
+    ``number`` tells the obligations of one action and property apart: one for each instance and part of the property.
+    """
 
     action: str
     property: str
-    text: str
+    number: int
+    lines: tuple[str, ...]
+    facts: tuple[tuple[str, int], ...]
+    """Facts about counts, each with the first level that has it: with few facts a solver is often faster."""
+
+    @property
+    def name(self) -> str:
+        """The name of the obligation's file, without its ending."""
+        return f"{self.action}-{self.property}-{self.number}"
+
+    def text(self, level: int = LEVELS - 1) -> str:
+        """The SMT-LIB text that asks a solver for a counterexample, with the facts up to this level."""
+        facts = [f"(assert {fact})" for fact, own in self.facts if own <= level]
+        return "\n".join([*self.lines, *facts, "(check-sat)", ""])
 
 
 class Script:
@@ -42,11 +62,14 @@ class Script:
         self._firsts: dict[Node, str] = {}
         self._orders: dict[frozenset[Node], str] = {}
 
-    def obligation(self, action: str, name: str, premises: Iterable[Node], conclusion: Node) -> Obligation:
+    def obligation(
+        self, action: str, name: str, number: int, premises: Iterable[Node], conclusion: Node
+    ) -> Obligation:
         """The obligation that the premises imply the conclusion."""
         hold = [self._term(p) for p in premises]
         wrong = self._term(conclusion)
-        facts = [*self._count_facts(), *self._first_facts()]
+        facts = tuple(self._count_facts())
+        asserted = [*self._first_facts(), *hold, f"(not {wrong})"]
         lines = [
             f"; {action}: {name}",
             "(set-logic ALL)",
@@ -54,11 +77,9 @@ class Script:
             "(assert (<= 1 N))",
             *self._declarations(),
             *self._lines,
-            *(f"(assert {c})" for c in (*facts, *hold)),
-            f"(assert (not {wrong}))",
-            "(check-sat)",
+            *(f"(assert {c})" for c in asserted),
         ]
-        return Obligation(action, name, "\n".join(lines) + "\n")
+        return Obligation(action, name, number, tuple(lines), facts)
 
     # --- inputs ---------------------------------------------------------------------------------------------
 
@@ -197,19 +218,19 @@ class Script:
 
     # --- facts about finite sets ------------------------------------------------------------------------------
 
-    def _count_facts(self) -> Iterator[str]:
+    def _count_facts(self) -> Iterator[tuple[str, int]]:
         """What is known of counts: nothing is assumed that is false of some finite sets."""
         sets = [(name, node.args[0]) for node, name in self._counts.items()]
         for c, s in sets:
             x, y = self._term(s, "x"), self._term(s, "y")
-            yield f"(<= 0 {c} N)"
-            yield f"(= (= {c} 0) (forall ((x Int)) (not {x})))"
-            yield f"(= (<= {c} 1) (forall ((x Int) (y Int)) (=> (and {x} {y}) (= x y))))"
+            yield f"(<= 0 {c} N)", 0
+            yield f"(= (= {c} 0) (forall ((x Int)) (not {x})))", 0
+            yield f"(= (<= {c} 1) (forall ((x Int) (y Int)) (=> (and {x} {y}) (= x y))))", 1
         for (c, s), (d, t) in itertools.permutations(sets, 2):
             x, y = self._term(s, "x"), self._term(t, "x")
             subset = f"(forall ((x Int)) (=> {x} {y}))"
-            yield f"(=> {subset} (<= {c} {d}))"
-            yield f"(=> (and {subset} (= {c} {d})) (forall ((x Int)) (=> {y} {x})))"
+            yield f"(=> {subset} (<= {c} {d}))", 0
+            yield f"(=> (and {subset} (= {c} {d})) (forall ((x Int)) (=> {y} {x})))", 2
 
     def _first_facts(self) -> Iterator[str]:
         """What is known of the first member of a set in an order, which is total."""
