@@ -46,7 +46,7 @@ class Traced:
     properties: tuple[str, ...]
 
 
-class _Trace:
+class Trace:
     """A protocol traced with one stand-in for the unknown size."""
 
     def __init__(
@@ -131,21 +131,25 @@ class _Trace:
     def action(self, action: Action) -> None:
         """The obligations of an action."""
         try:
-            found = list(self._instances(action))
+            found = list(self.instances(action))
         except LanguageError as wrong:
             self.irregular[action.name] = str(wrong)
             return
         if found:
             self.actions.append(action.name)
-        for own, instance in found:
+        for own, instance, _ in found:
             self._step(action.name, own, instance)
 
-    def _instances(self, action: Action) -> Iterator[tuple[list[Leaf], Instance]]:
-        """The action's instances. Parameters that range over a type or over numbers are inputs."""
+    def instances(self, action: Action) -> Iterator[tuple[list[Leaf], Instance, dict[str, Type]]]:
+        """The action's instances, each with the scalars and the types of the parameters that are inputs.
+
+        Parameters that range over a type or over numbers are inputs.
+        """
         protocol, model = self.protocol, self.model
         own: list[Leaf] = []
         choice: dict[str, tuple[Any, Any]] = {}
         listed: dict[str, str] = {}
+        types: dict[str, Type] = {}
         for name, attribute in action.domains.items():
             domain = getattr(protocol, attribute)
             if isinstance(domain, range) and domain:
@@ -160,13 +164,14 @@ class _Trace:
                 for i, x in enumerate(leaves)
             ]
             own += leaves
+            types[name] = domain
             choice[name] = domain.wrap(nodes), None
         inputs = [*model.inputs, *model.after]
         inputs += [graph.leaf(self._parameters + i, x.sort, x.low, x.high) for i, x in enumerate(own)]
         rest = Action(action.name, action.function, listed)
         for given in choices_of(protocol, rest):
             for instance in trace_instances(protocol, self.leaves, inputs, action, {**choice, **given}):
-                yield own, instance
+                yield own, instance, types
 
     def _step(self, action: str, own: list[Leaf], instance: Instance) -> None:
         after = [instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)]
@@ -225,7 +230,7 @@ def trace(
     rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     found = []
     for size in STAND_INS:
-        traced = _Trace(kind, parameters, rules, invariants, of_steps, size)
+        traced = Trace(kind, parameters, rules, invariants, of_steps, size)
         traced.initial()
         for action in traced.model.actions:
             traced.action(action)
