@@ -36,7 +36,9 @@ class AnySize(int):
     """The unknown size of an index. The number is a stand-in; all arithmetic but ± 1 raises LanguageError."""
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise fail("the number of values of an index of any size is not known: the protocol must not depend on it")
+        raise fail(
+            "the number of values of an index of any size is not known: the protocol must not depend on it"
+        )
 
     def _by(self, step: int, other: object) -> AnySize:
         if type(other) is not int or other != 1:
@@ -52,14 +54,48 @@ class AnySize(int):
         return self._by(-1, other)
 
 
-for _name in (
-    "lt le gt ge eq ne bool mul floordiv mod truediv divmod pow neg abs radd rsub rmul rfloordiv rmod rtruediv and "
-    "or xor rand ror rxor lshift rshift invert str format repr float index round"
-).split():
+for _name in [
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "bool",
+    "mul",
+    "floordiv",
+    "mod",
+    "truediv",
+    "divmod",
+    "pow",
+    "neg",
+    "abs",
+    "radd",
+    "rsub",
+    "rmul",
+    "rfloordiv",
+    "rmod",
+    "rtruediv",
+    "and",
+    "or",
+    "xor",
+    "rand",
+    "ror",
+    "rxor",
+    "lshift",
+    "rshift",
+    "invert",
+    "str",
+    "format",
+    "repr",
+    "float",
+    "index",
+    "round",
+]:
     setattr(AnySize, f"__{_name}__", AnySize._refuse)
 
 
-setattr(AnySize, "__hash__", int.__hash__)
+AnySize.__hash__ = int.__hash__
 
 
 def plain_size(size: int) -> int:
@@ -199,7 +235,9 @@ class Fingerprints:
 # --- binding --------------------------------------------------------------------------------------------------
 
 
-def joined(join: Callable[[Iterable[Node]], Node], items: Iterable[Any], node_of: Callable[[Any], Node]) -> Any:
+def joined(
+    join: Callable[[Iterable[Node]], Node], items: Iterable[Any], node_of: Callable[[Any], Node]
+) -> Any:
     """The joined conditions and their nodes. Variables of indices that ``items`` iterates over are bound."""
     begin = next(_numbers)
     nodes = tuple([node_of(i) for i in items])
@@ -249,7 +287,7 @@ def is_index(node: Node) -> bool:
     """True if a number is an index value, or −1 or −2 in its place: a count is none."""
     if node.sort != INT or node.is_const or node.op == "count":
         return False
-    return node.high + 2 in _ENDS or node.high + 1 in _ENDS or node.high in _ENDS and not _counts(node)
+    return node.high + 2 in _ENDS or node.high + 1 in _ENDS or (node.high in _ENDS and not _counts(node))
 
 
 _ENDS = frozenset(STAND_INS)
@@ -262,4 +300,3 @@ def _counts(node: Node) -> bool:
 def refuse_position(what: str) -> LanguageError:
     """The error for an operation on positions of a sequence whose length is not known."""
     return fail(f"{what} needs the positions of a sequence; its length is not known for an index of any size")
-

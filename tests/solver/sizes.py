@@ -140,7 +140,8 @@ def scalars(open_: Type, value: Value) -> Iterator[Any]:
         each = [list(scalars(open_.element, value.at(i))) for i in range(type_.index.size)]  # type: ignore[attr-defined]
         yield from map(list, zip(*each, strict=True))
     elif isinstance(open_, Seq) and open_.over is not None:
-        assert isinstance(value, SeqValue) and isinstance(type_, Seq)
+        assert isinstance(value, SeqValue)
+        assert isinstance(type_, Seq)
         yield members_of(value, Set(type_.element)).node  # type: ignore[arg-type]
         yield value
     elif isinstance(open_, Option) and len(open_.layout) > 1:
@@ -183,7 +184,8 @@ class Comparison:
 
     def properties(self) -> Iterator[tuple[str, bool]]:
         """For each property, whether it is the model's."""
-        model = {p.name: p.node for p in (*self.model.properties, *self.model.step_properties)}
+        model = {p.name: p.node for p in self.model.properties}
+        model |= {p.name: p.node for p in self.model.step_properties}
         still = self.model.unchanged
         for name, node in {**self.trace.invariants, **self.trace.steps}.items():
             yield name, self.same(self.at_size()(node), model[name], graph.not_(still))
@@ -192,15 +194,21 @@ class Comparison:
         """For each action and choice of parameters, whether guards and effects are the model's."""
         open_state = self.trace.protocol.state
         for action in self.model.actions:
-            found = [(own, i, types) for own, i, types in self.trace.instances(action)]
-            for own, traced, types in found:
+            for _, traced, types in self.trace.instances(action):
                 for choice in self.model.choices(action):
                     if any(traced.parameters[n] != choice[n][1] for n in choice if n not in types):
                         continue
                     plain = {n: p for n, (_, p) in choice.items()}
-                    values = [self._parameter(action.domains[n], types[n], v) for n, (v, _) in choice.items() if n in types]
+                    values = [
+                        self._parameter(action.domains[n], types[n], v)
+                        for n, (v, _) in choice.items()
+                        if n in types
+                    ]
                     at = self.at_size([x for value in values for x in value])
-                    instance = next((i for i in self.model.instances if i.action is action and i.parameters == plain), None)
+                    instance = next(
+                        (i for i in self.model.instances if i.action is action and i.parameters == plain),
+                        None,
+                    )
                     enabled = graph.FALSE if instance is None else instance.enabled
                     alike = self.same(at(traced.enabled), enabled)
                     if instance is not None and alike:
@@ -214,8 +222,12 @@ class Comparison:
         return list(scalars(open_, value))
 
     def _same_effect(self, at: AtSize, traced: Any, instance: Any, open_: Struct) -> bool:
-        nodes = [traced.writes[i].node if i in traced.writes else n for i, n in enumerate(self.trace.model.inputs)]
-        after = [instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)]
+        nodes = [
+            traced.writes[i].node if i in traced.writes else n for i, n in enumerate(self.trace.model.inputs)
+        ]
+        after = [
+            instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)
+        ]
         expected = scalars(open_, self.model.protocol.state.wrap(after))
         pairs = [(at(a), b) for a, b in zip(nodes, expected, strict=True)]
         members = graph.EMPTY
@@ -223,9 +235,7 @@ class Comparison:
             if isinstance(b, SeqValue):
                 subsets = [graph.const(bits, BITS) for bits in range(1 << self.size)]
                 own = [graph.intersection(members, s) for s in subsets]
-                if not all(
-                    self.same(at._first(a, s)[1], at._first(b, s)[1], instance.leads_on) for s in own
-                ):
+                if not all(self.same(at._first(a, s)[1], at._first(b, s)[1], instance.leads_on) for s in own):
                     return False
             elif isinstance(b, list):
                 if not all(self.same(x, y, instance.leads_on) for x, y in zip(a, b, strict=True)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import z3
@@ -30,7 +31,7 @@ from highwater.model.language.any_size import STAND_INS, AnySize, Fingerprints, 
 from highwater.model.language.graph import Node, substituted
 from highwater.model.language.model import Instance, Outline, condition_of_steps, trace_instances
 from highwater.model.language.tracing import choices_of, looking, returned_condition
-from highwater.model.language.types import Int, Leaf, Type
+from highwater.model.language.types import Int, Leaf, Type, as_bool
 
 LISTED_TWICE = "listed_once"
 """The name of a condition that is checked for every action: two sequences that are joined have no common element."""
@@ -66,19 +67,15 @@ class Trace:
         self.irregular: dict[str, str] = {}
         self.obligations: list[Obligation] = []
         self.fingerprints: dict[tuple[str, str, int], list[str]] = {}
-        self.invariants = {
-            i.name: node
-            for i in invariants
-            if self.protocol.has(i)
-            and (node := self._checked(i.name, lambda i=i: self.model.trace_invariant(i).node)) is not None
-        }
-        self.steps = {
-            p.name: node
-            for p in step_properties
-            if self.protocol.has(p)
-            and (node := self._checked(p.name, lambda p=p: condition_of_steps(self.model, p)[0])) is not None
-        }
+        self.invariants = self._properties(invariants, lambda i: self.model.trace_invariant(i).node)
+        self.steps = self._properties(step_properties, lambda p: condition_of_steps(self.model, p)[0])
         self.actions: list[str] = []
+
+    def _properties(self, stated: Iterable[Any], traced: Callable[[Any], Node]) -> dict[str, Node]:
+        """The traced conditions of the properties that exist, without those that depend on the size."""
+        own = [p for p in stated if self.protocol.has(p)]
+        found = {p.name: self._checked(p.name, partial(traced, p)) for p in own}
+        return {name: node for name, node in found.items() if node is not None}
 
     def _checked(self, name: str, traced: Callable[[], Node]) -> Node | None:
         """The traced condition; None if it depends on the size, which is then recorded."""
@@ -160,7 +157,9 @@ class Trace:
             leaves = domain.leaves(name)
             start = self._parameters + len(own)
             nodes = [
-                graph.const(x.low, x.sort) if x.low == x.high else graph.leaf(start + i, x.sort, x.low, x.high)
+                graph.const(x.low, x.sort)
+                if x.low == x.high
+                else graph.leaf(start + i, x.sort, x.low, x.high)
                 for i, x in enumerate(leaves)
             ]
             own += leaves
@@ -174,7 +173,9 @@ class Trace:
                 yield own, instance, types
 
     def _step(self, action: str, own: list[Leaf], instance: Instance) -> None:
-        after = [instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)]
+        after = [
+            instance.writes[i].node if i in instance.writes else n for i, n in enumerate(self.model.inputs)
+        ]
         nodes = [instance.enabled, *after, *(c.node for c in instance.checks)]
         if not self._is_regular(action, nodes):
             return
@@ -206,6 +207,8 @@ def _open(kind: type[Protocol], size: int) -> type[Protocol]:
     if not kind.any_size:
         raise LanguageError(f"{kind.name} has no index of any size: its class names no parameter `any_size`")
 
+    opened: type[Protocol]
+
     def define(self: Any) -> Any:
         sized, *others = kind.any_size
         setattr(self.p, sized, AnySize(size))
@@ -236,12 +239,30 @@ def trace(
             traced.action(action)
         found.append(traced)
     one, other = found
+    if (wrong := _initial_states(kind, parameters, rules)) is not None:
+        one.irregular.setdefault(INITIAL, wrong)
     bad = one.irregular | other.irregular
     for key in one.fingerprints.keys() | other.fingerprints.keys():
         if one.fingerprints.get(key) != other.fingerprints.get(key):
             bad.setdefault(key[0], "its trace depends on the number of values of the index")
     kept = tuple(o for o in one.obligations if o.action not in bad and o.property not in bad)
     return Traced(kept, bad, tuple(one.actions), (*one.invariants, *one.steps))
+
+
+SIZES = range(1, 5)
+"""The sizes for which the initial states are compared with ``any_initial``."""
+
+
+def _initial_states(kind: type[Protocol], parameters: Mapping[str, int], rules: list[str]) -> str | None:
+    """The reason why an initial state of a small size does not satisfy ``any_initial``; None if all do."""
+    for size in SIZES:
+        protocol = kind({**parameters, kind.any_size[0]: size}, rules)
+        model = Model(protocol, outline=Outline((), (), (), ()))
+        with looking("any_initial()", None, protocol.on):
+            node = as_bool(protocol.any_initial(State(protocol.state, model.inputs))).node
+        if not all(graph.values_of([node], state)[0] for state in model.initial):
+            return f"an initial state of size {size} does not satisfy any_initial()"
+    return None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from highwater.model.language import any_size, graph
+from highwater.model.language import graph
 from highwater.model.language.any_size import MAP, ORDER, free, is_variable
 from highwater.model.language.graph import BITS, BOOL, EMPTY, Leaf, Node
-
 
 LEVELS = 3
 """The number of levels of facts: subsets have no more members; also sets of one member; also equal sets."""
@@ -34,7 +34,7 @@ class Obligation:
     facts: tuple[tuple[str, int], ...]
     """Facts about counts, each with the first level that has it: with few facts a solver is often faster."""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of the obligation's file, without its ending."""
         return f"{self.action}-{self.property}-{self.number}"
@@ -258,5 +258,3 @@ _PLAIN = {
     "union": "or", "intersection": "and",
 }  # fmt: skip
 """Operations that SMT-LIB has, pointwise for sets and functions."""
-
-__all__ = ["Obligation", "Script", "any_size"]

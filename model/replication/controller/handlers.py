@@ -15,7 +15,6 @@ from highwater.model.language import (
     SetValue,
     StructValue,
     Truth,
-    any_of,
     size,
     where,
 )

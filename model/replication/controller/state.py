@@ -16,8 +16,6 @@ from highwater.model.language import (
     Option,
     Parameter,
     Protocol,
-    Seq,
-    SeqValue,
     SetValue,
     State,
     Struct,
@@ -188,7 +186,7 @@ class ControllerBase(Protocol):
         return min(self.p.replication_factor, self.p.brokers)
 
     @cached_property
-    def target_choice(self) -> list[SeqValue] | Seq:
+    def target_choice(self) -> Any:
         """The replica lists that a reassignment can request: all, if the number of brokers is not known."""
         if self.t.replicas.over is not None:
             return self.t.replicas
@@ -229,7 +227,9 @@ class ControllerBase(Protocol):
         up = t.registration.zero().replace(registered=True)
         is_up = all_of(s.registrations[b] == up for b in t.broker)
         is_known = (s.complete == replicas) & (s.diminished == (size(replicas) < s.min_insync_replicas))
-        return ~replicas.is_empty & (partition == start) & is_up & is_known & (s.first_partition_replicas == 0)
+        return (
+            ~replicas.is_empty & (partition == start) & is_up & is_known & (s.first_partition_replicas == 0)
+        )
 
     # --- the input of decisions ---------------------------------------------------------------------
 
