@@ -32,8 +32,16 @@ _VARIABLES = 1 << 40
 """Inputs with numbers from here on are variables of quantifiers, sets and functions."""
 
 
-class AnySize(int):
-    """The unknown size of an index. The number is a stand-in; all arithmetic but ± 1 raises LanguageError."""
+class AnySize:
+    """The unknown size of an index. It is no number: every use but ± 1 raises LanguageError.
+
+    ``stand_in`` is for the language only. A protocol that read it could depend on the size.
+    """
+
+    __slots__ = ("_stand_in",)
+
+    def __init__(self, stand_in: int) -> None:
+        self._stand_in = stand_in
 
     def _refuse(self, *_: object) -> NoReturn:
         raise fail(
@@ -43,7 +51,7 @@ class AnySize(int):
     def _by(self, step: int, other: object) -> AnySize:
         if type(other) is not int or other != 1:
             self._refuse()
-        return AnySize(int.__add__(self, step))
+        return AnySize(self._stand_in + step)
 
     def __add__(self, other: object) -> AnySize:
         """The size plus one: the maximum of a sequence that can list a value twice."""
@@ -53,54 +61,22 @@ class AnySize(int):
         """The size minus one: the greatest value of the index."""
         return self._by(-1, other)
 
+    def __hash__(self) -> int:
+        """A number, so that types with this size can be in dicts; equal types have the same object."""
+        return 0
 
-for _name in [
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-    "bool",
-    "mul",
-    "floordiv",
-    "mod",
-    "truediv",
-    "divmod",
-    "pow",
-    "neg",
-    "abs",
-    "radd",
-    "rsub",
-    "rmul",
-    "rfloordiv",
-    "rmod",
-    "rtruediv",
-    "and",
-    "or",
-    "xor",
-    "rand",
-    "ror",
-    "rxor",
-    "lshift",
-    "rshift",
-    "invert",
-    "str",
-    "format",
-    "repr",
-    "float",
-    "index",
-    "round",
-]:
+
+_REFUSED = (
+    "lt le gt ge eq ne bool mul floordiv mod truediv divmod pow neg abs radd rsub rmul rfloordiv rmod rtruediv and or "
+    "xor rand ror rxor lshift rshift invert str format repr int float index round iter len contains getitem"
+)
+for _name in _REFUSED.split():
     setattr(AnySize, f"__{_name}__", AnySize._refuse)
 
 
-AnySize.__hash__ = int.__hash__
-
-
-def plain_size(size: int) -> int:
-    """The stand-in of a size of any value, or the size itself."""
-    return int.__add__(size, 0)
+def plain_size(size: int | AnySize) -> int:
+    """The stand-in of an unknown size, or the size itself."""
+    return size._stand_in if isinstance(size, AnySize) else size
 
 
 # --- operations -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.model.language import any_size, graph, mutation
+from highwater.model.language.any_size import plain_size
 from highwater.model.language.declarations import LIMIT, too_many
 from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.graph import BITS, INT, Leaf, Node
@@ -97,7 +98,7 @@ class SetValue(Value):
         return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
-        return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.high + 1)
+        return graph.singleton(self.type.index.lift(index).nodes[0], plain_size(self.type.index.high) + 1)
 
     @property
     def is_empty(self) -> Truth:
@@ -119,7 +120,7 @@ class Set(Type):
         return f"Set({self.index.name})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, BITS, 0, (2 << self.index.high) - 1)]
+        return [Leaf(path, BITS, 0, (2 << plain_size(self.index.high)) - 1)]
 
     def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
         return SetValue(self, tuple(nodes))
@@ -135,7 +136,7 @@ class Set(Type):
             else:
                 before = graph.const(bits, BITS) if isinstance(bits, int) else bits
                 at = graph.const(number, INT) if isinstance(number, int) else number
-                bits = graph.union(before, graph.singleton(at, self.index.high + 1))
+                bits = graph.union(before, graph.singleton(at, plain_size(self.index.high) + 1))
         return (bits,)
 
     def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
@@ -146,7 +147,7 @@ class Set(Type):
 
     def all(self) -> SetValue:
         """The set of all values of the index."""
-        return self.wrap([graph.const((2 << self.index.high) - 1, BITS)])
+        return self.wrap([graph.const((2 << plain_size(self.index.high)) - 1, BITS)])
 
     def of(self, condition: Any) -> SetValue:
         """The set of all index values ``i`` for which ``condition(i)`` holds."""
@@ -434,7 +435,6 @@ class Seq(Type):
         is_type(self.element, "Seq")
         if isinstance(self.maximum, any_size.AnySize):
             object.__setattr__(self, "over", self._index())
-            object.__setattr__(self, "maximum", any_size.plain_size(self.maximum))
             return
         if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
             raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
@@ -442,7 +442,7 @@ class Seq(Type):
             raise too_many(f"{self} has too many scalars")
 
     def __str__(self) -> str:
-        return f"Seq({self.element}, {self.maximum})"
+        return f"Seq({self.element}, {self.maximum if self.over is None else 'any'})"
 
     def _index(self) -> Index:
         """The index of any size whose values are the elements, or a field of the elements."""
@@ -465,12 +465,12 @@ class Seq(Type):
     def _scalars(self, plain: Any) -> Sequence[int | Node]:
         if not isinstance(plain, (list, tuple)):
             raise self._wrong(plain)
-        if len(plain) > self.maximum:
-            raise fail(f"{self} cannot hold {len(plain)} elements")
         if self.over is not None:
             if plain:
                 raise any_size.refuse_position("a list of elements")
             return [0] * len(self.layout)
+        if len(plain) > self.maximum:
+            raise fail(f"{self} cannot hold {len(plain)} elements")
         padding = self.element.zero().nodes * (self.maximum - len(plain))
         return [len(plain), *(scalar for item in plain for scalar in self.element.scalars(item)), *padding]
 

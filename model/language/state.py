@@ -120,7 +120,7 @@ class Next:
         outside the array, or not below the sequence's maximum.
         """
         if isinstance(self._type, Array):
-            count, first = self._type.index.high + 1, self._start
+            count, first = any_size.plain_size(self._type.index.high) + 1, self._start
             node = self._type.index.lift(index).nodes[0]
         elif isinstance(self._type, Seq):
             count, first = self._type.maximum, self._start + 1

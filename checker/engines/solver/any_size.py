@@ -15,7 +15,7 @@ import z3
 
 from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
-from highwater.checker.engines.solver.smt import Obligation, Script
+from highwater.checker.engines.solver.smt import LEVELS, Obligation, Script
 from highwater.checker.engines.solver.terms import BEYOND, Limits, Stopped, interrupts_held
 from highwater.model.language import (
     Action,
@@ -295,8 +295,8 @@ class AnySizeResult:
         return whole and not (self.stopped_by or self.failures or self.traced.irregular)
 
 
-OBLIGATION_SECONDS = 3.0, 6.0, 60.0
-"""The most seconds for one obligation, with the facts of each level."""
+OBLIGATION_SECONDS = 2.0, 2.5, 8.0, 60.0
+"""The most seconds for one obligation, with the facts of each of ``LEVELS``."""
 
 
 def decide(
@@ -321,11 +321,11 @@ def decide(
 def ask(obligation: Obligation, limits: Limits) -> Decided:
     """Z3's answer to an obligation. Raises Stopped if a limit of the whole proof is reached."""
     began, answer = limits.used, "unknown"
-    for level, seconds in enumerate(OBLIGATION_SECONDS):
+    for groups, seconds in zip(LEVELS, OBLIGATION_SECONDS, strict=True):
         left = seconds if limits.seconds is None else min(seconds, limits.seconds - limits.used)
         solver = z3.SimpleSolver()
         with interrupts_held():
-            solver.from_string(obligation.text(level).replace("(check-sat)", ""))
+            solver.from_string(obligation.text(groups).replace("(check-sat)", ""))
             try:
                 answer = "sat" if Limits(left, limits.memory_bytes).check(solver) else "unsat"
             except Stopped as stopped:

@@ -16,8 +16,11 @@ from highwater.model.language import graph
 from highwater.model.language.any_size import MAP, ORDER, free, is_variable
 from highwater.model.language.graph import BITS, BOOL, EMPTY, Leaf, Node
 
-LEVELS = 3
-"""The number of levels of facts: subsets have no more members; also sets of one member; also equal sets."""
+LEVELS = (0,), (0, 1), (0, 2), (0, 1, 2)
+"""The groups of facts about counts that a solver gets, in this order: with fewer facts it is often faster.
+
+0: a subset has no more members; 1: sets of at most one member; 2: a subset with as many members is the whole set.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,16 @@ class Obligation:
     number: int
     lines: tuple[str, ...]
     facts: tuple[tuple[str, int], ...]
-    """Facts about counts, each with the first level that has it: with few facts a solver is often faster."""
+    """Facts about counts, each with its group (``LEVELS``)."""
 
     @cached_property
     def name(self) -> str:
         """The name of the obligation's file, without its ending."""
         return f"{self.action}-{self.property}-{self.number}"
 
-    def text(self, level: int = LEVELS - 1) -> str:
-        """The SMT-LIB text that asks a solver for a counterexample, with the facts up to this level."""
-        facts = [f"(assert {fact})" for fact, own in self.facts if own <= level]
+    def text(self, groups: Sequence[int] = LEVELS[-1]) -> str:
+        """The SMT-LIB text that asks a solver for a counterexample, with the facts of these groups."""
+        facts = [f"(assert {fact})" for fact, own in self.facts if own in groups]
         return "\n".join([*self.lines, *facts, "(check-sat)", ""])
 
 
