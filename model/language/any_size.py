@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from highwater.model.language import graph
@@ -166,7 +166,24 @@ def after(order: Node, second: Node, members: Node, others: Node) -> Node:
     return graph.node("after", (order, second, members, others), ORDER, 0, 1)
 
 
-graph.QUANTIFIED.update({f.__name__: f for f in (exists, those, each, get, put, first, after)})
+def agree(a: Node, b: Node, members: Node) -> Node:
+    """True if two orders agree on these members. Proofs assume nothing about it, unless both are one expression."""
+    if a is b:
+        return TRUE
+    for one, other in ((a, b), (b, a)):
+        if one.op == "select":
+            return graph.select(one.args[0], *(agree(x, other, members) for x in one.args[1:]))
+    a, b = sorted((a, b), key=lambda n: n.id)
+    return graph.node("agree", (a, b, members), BOOL, 0, 1)
+
+
+def equal(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
+    """The conditions that two values have the same scalars. A sequence's order follows its members."""
+    for i, (a, b) in enumerate(zip(nodes, others, strict=True)):
+        yield agree(a, b, nodes[i - 1]) if a.sort == ORDER else graph.eq(a, b)
+
+
+graph.QUANTIFIED.update({f.__name__: f for f in (exists, those, each, get, put, first, after, agree)})
 
 
 def left_by(scalar: Leaf, node: Node) -> Node:
@@ -235,8 +252,8 @@ def irregular(roots: Iterable[Node], size: int) -> Iterator[str]:
                 yield f"it treats the value {index.value} of an index unlike the others"
         if node.op == "count" and free(node):
             yield "it counts a set that depends on a variable"
-        if node.op == "first" and free(node):
-            yield "it takes the first member of a set that depends on a variable"
+        if node.op in ("first", "agree") and free(node):
+            yield "it uses the order of a sequence that depends on a variable"
         if node.sort == BITS and node.is_const and 1 < node.value < (1 << size) - 1:
             yield "it names values of an index by their numbers"
         if node.op in ("add", "sub", "mul", "floordiv", "mod") and any(map(is_index, node.args)):

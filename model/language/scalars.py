@@ -141,7 +141,7 @@ class Value:
 
     def _compared(self, sign: str, other: object) -> Truth:
         other_nodes = lift_like(self, other).nodes
-        node = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        node = graph.all_(any_size.equal(self.nodes, other_nodes))
         if sign == "!=":
             node = graph.not_(node)
         if mutation.active is not None:

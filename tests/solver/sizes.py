@@ -11,7 +11,7 @@ import z3
 from highwater.checker.engines.solver.any_size import Trace
 from highwater.checker.engines.solver.terms import Numbers, Translator
 from highwater.model.language import Model, graph
-from highwater.model.language.any_size import MAP, ORDER, is_variable
+from highwater.model.language.any_size import MAP, ORDER, free, is_variable
 from highwater.model.language.containers import is_distinct, members_of
 from highwater.model.language.graph import BITS, INT, Node, made_of
 from highwater.model.language.types import Array, Option, Seq, SeqValue, Set, Struct, Type, Value
@@ -28,8 +28,6 @@ class AtSize:
         return self._at(node, {}, known)
 
     def _at(self, node: Node, bound: dict[Node, int], known: dict[Any, Any]) -> Any:
-        from highwater.model.language.any_size import free
-
         key = node, tuple(bound[v] for v in sorted(free(node), key=lambda v: v.id))
         if key not in known:
             known[key] = self._made(node, bound, known)
@@ -65,7 +63,7 @@ class AtSize:
                 return args
             case "first":
                 return self._first(*args)[1]
-            case "eq" if node.args[0].sort == ORDER:
+            case "agree":
                 return self._agree(*args)
             case "eq" if node.args[0].sort.startswith(MAP):
                 return graph.all_(graph.eq(a, b) for a, b in zip(*args, strict=True))
@@ -92,21 +90,9 @@ class AtSize:
             result = graph.select(graph.eq(index, graph.const(i, INT)), items[i], result)
         return result
 
-    def _agree(self, a: Any, b: Any) -> Node:
-        """Whether two orders agree on what both list: exact where the sequences list the same."""
-        both = graph.intersection(self._listed(a), self._listed(b))
-        subsets = [graph.intersection(both, graph.const(bits, BITS)) for bits in range(1, 1 << self.size)]
+    def _agree(self, a: Any, b: Any, members: Node) -> Node:
+        subsets = [graph.intersection(members, graph.const(bits, BITS)) for bits in range(1, 1 << self.size)]
         return graph.all_(graph.eq(self._first(a, s)[1], self._first(b, s)[1]) for s in subsets)
-
-    def _listed(self, order: Any) -> Node:
-        if isinstance(order, list):
-            return graph.union(*order[2:])
-        if isinstance(order, tuple):
-            return graph.select(order[1], *map(self._listed, order[2:]))
-        if order is None:
-            return graph.const((1 << self.size) - 1, BITS)
-        found: Node = members_of(order, Set(order.type.element)).node
-        return found
 
     def _first(self, order: Any, members: Node) -> tuple[Node, Node]:
         """Whether the set has a member, and the first one in the order; 0 if there is none."""

@@ -8,7 +8,7 @@ import pytest
 
 from highwater.checker.engines.solver.any_size import Trace, trace
 from highwater.checker.engines.solver.smt import Obligation
-from highwater.model.language import Model, Protocol
+from highwater.model.language import Model
 from highwater.model.language.any_size import STAND_INS
 from tests.solver.locks import INVARIANTS, IRREGULAR, WRONG, Lock, proof, tokens_never_fall, unproved, wrong
 from tests.solver.sizes import differences
@@ -45,7 +45,7 @@ def test_a_wrong_invariant_is_not_proved(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)
-def test_an_action_that_depends_on_the_number_of_clients_is_named(kind: type[Protocol]) -> None:
+def test_an_action_that_depends_on_the_number_of_clients_is_named(kind: type[Lock]) -> None:
     result = proof(kind)
     assert set(result.traced.irregular) == {IRREGULAR[kind]}
     assert not result.proved

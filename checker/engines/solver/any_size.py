@@ -15,7 +15,7 @@ import z3
 
 from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
-from highwater.checker.engines.solver.smt import LEVELS, Obligation, Script
+from highwater.checker.engines.solver.smt import ATTEMPTS, Obligation, Script
 from highwater.checker.engines.solver.terms import BEYOND, Limits, Stopped, interrupts_held
 from highwater.model.language import (
     Action,
@@ -295,10 +295,6 @@ class AnySizeResult:
         return whole and not (self.stopped_by or self.failures or self.traced.irregular)
 
 
-OBLIGATION_SECONDS = 2.0, 2.5, 8.0, 60.0
-"""The most seconds for one obligation, with the facts of each of ``LEVELS``."""
-
-
 def decide(
     traced: Traced, limits: Limits, workers: int = 1, progress: Callable[[Decided], None] | None = None
 ) -> AnySizeResult:
@@ -321,7 +317,7 @@ def decide(
 def ask(obligation: Obligation, limits: Limits) -> Decided:
     """Z3's answer to an obligation. Raises Stopped if a limit of the whole proof is reached."""
     began, answer = limits.used, "unknown"
-    for groups, seconds in zip(LEVELS, OBLIGATION_SECONDS, strict=True):
+    for groups, seconds in ATTEMPTS:
         left = seconds if limits.seconds is None else min(seconds, limits.seconds - limits.used)
         solver = z3.SimpleSolver()
         with interrupts_held():

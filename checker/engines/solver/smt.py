@@ -16,8 +16,8 @@ from highwater.model.language import graph
 from highwater.model.language.any_size import MAP, ORDER, free, is_variable
 from highwater.model.language.graph import BITS, BOOL, EMPTY, Leaf, Node
 
-LEVELS = (0,), (0, 1), (0, 2), (0, 1, 2)
-"""The groups of facts about counts that a solver gets, in this order: with fewer facts it is often faster.
+ATTEMPTS = ((0,), 1.5), ((0, 2), 3.0), ((0, 1), 3.0), ((0,), 10.0), ((0, 1, 2), 60.0)
+"""The groups of facts about counts that a solver gets, each with the most seconds: with fewer facts it is often faster.
 
 0: a subset has no more members; 1: sets of at most one member; 2: a subset with as many members is the whole set.
 """
@@ -35,14 +35,14 @@ class Obligation:
     number: int
     lines: tuple[str, ...]
     facts: tuple[tuple[str, int], ...]
-    """Facts about counts, each with its group (``LEVELS``)."""
+    """Facts about counts, each with its group (``ATTEMPTS``)."""
 
     @cached_property
     def name(self) -> str:
         """The name of the obligation's file, without its ending."""
         return f"{self.action}-{self.property}-{self.number}"
 
-    def text(self, groups: Sequence[int] = LEVELS[-1]) -> str:
+    def text(self, groups: Sequence[int] = ATTEMPTS[-1][0]) -> str:
         """The SMT-LIB text that asks a solver for a counterexample, with the facts of these groups."""
         facts = [f"(assert {fact})" for fact, own in self.facts if own in groups]
         return "\n".join([*self.lines, *facts, "(check-sat)", ""])
@@ -63,7 +63,6 @@ class Script:
         self._lines: list[str] = []
         self._counts: dict[Node, str] = {}
         self._firsts: dict[Node, str] = {}
-        self._orders: dict[frozenset[Node], str] = {}
 
     def obligation(
         self, action: str, name: str, number: int, premises: Iterable[Node], conclusion: Node
@@ -157,6 +156,9 @@ class Script:
         if node.sort == ORDER:
             return "?"
         name = f"n{len(self._names)}"
+        if node.op == "agree":
+            self._lines.append(f"(declare-const {name} Bool)")
+            return name
         if node.op in ("count", "first"):
             table = self._counts if node.op == "count" else self._firsts
             table[node] = name
@@ -198,26 +200,10 @@ class Script:
         raise NotImplementedError(node.op)
 
     def _equal(self, a: Node, b: Node) -> str:
-        if a.sort == ORDER:
-            return self._same_order(a, b)
         if self._is_function(a.sort):
             x, y = self._use(a, "x"), self._use(b, "x")
             return f"(forall ((x Int)) (=> {_in_range('x')} (= {x} {y})))"
         return f"(= {self._use(a)} {self._use(b)})"
-
-    def _same_order(self, a: Node, b: Node) -> str:
-        """True if two orders agree. For different expressions nothing is known of the answer."""
-        if a is b:
-            return "true"
-        for one, other in ((a, b), (b, a)):
-            if one.op == "select":
-                yes, no = (self._same_order(x, other) for x in one.args[1:])
-                return f"(ite {self._use(one.args[0])} {yes} {no})"
-        key = frozenset((a, b))
-        if key not in self._orders:
-            self._orders[key] = f"o{len(self._orders)}"
-            self._lines.append(f"(declare-const {self._orders[key]} Bool)")
-        return self._orders[key]
 
     # --- facts about finite sets ------------------------------------------------------------------------------
 
