@@ -6,7 +6,7 @@ invariant gives an obligation that holds for all sizes if a solver refutes its n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -314,10 +314,17 @@ def decide(
     return result
 
 
-def ask(obligation: Obligation, limits: Limits) -> Decided:
-    """Z3's answer to an obligation. Raises Stopped if a limit of the whole proof is reached."""
+def ask(
+    obligation: Obligation,
+    limits: Limits,
+    attempts: Iterable[tuple[Sequence[int], float]] = ATTEMPTS,
+) -> Decided:
+    """Z3's answer to an obligation, after ``attempts``: groups of facts, and the most seconds for each.
+
+    Raises Stopped if a limit of the whole proof is reached.
+    """
     began, answer = limits.used, "unknown"
-    for groups, seconds in ATTEMPTS:
+    for groups, seconds in attempts:
         left = seconds if limits.seconds is None else min(seconds, limits.seconds - limits.used)
         solver = z3.SimpleSolver()
         with interrupts_held():
