@@ -208,7 +208,7 @@ class Script:
     # --- facts about finite sets ------------------------------------------------------------------------------
 
     def _count_facts(self) -> Iterator[tuple[str, int]]:
-        """What is known of counts: nothing is assumed that is false of some finite sets."""
+        """The facts about counts. All finite sets satisfy them."""
         sets = [(name, node.args[0]) for node, name in self._counts.items()]
         for c, s in sets:
             x, y = self._term(s, "x"), self._term(s, "y")
@@ -222,7 +222,7 @@ class Script:
             yield f"(=> (and {subset} (= {c} {d})) (forall ((x Int)) (=> {y} {x})))", 2
 
     def _first_facts(self) -> Iterator[str]:
-        """What is known of the first member of a set in an order, which is total."""
+        """The facts about the first member of a set in an order, which is total."""
         found = list(self._firsts.items())
         for node, name in found:
             yield _in_range(name)
