@@ -195,7 +195,7 @@ def left_by(scalar: Leaf, node: Node) -> Node:
     return exists(v, result.left_by(get(node, v)))
 
 
-class Fingerprints:
+class Shapes:
     """A text for each expression; equal expressions of traces with different stand-ins have equal texts."""
 
     def __init__(self, size: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import z3
 
-from highwater.checker.engines.solver.any_size import Trace
+from highwater.checker.engines.solver.any_size import OpenTrace
 from highwater.checker.engines.solver.terms import Numbers, Translator
 from highwater.model.language import Model, graph
 from highwater.model.language.any_size import MAP, ORDER, free, is_variable
@@ -140,7 +140,7 @@ def scalars(open_: Type, value: Value) -> Iterator[Any]:
 class Comparison:
     """Compares a trace with the model of one size, in all states whose sequences have distinct elements."""
 
-    def __init__(self, trace: Trace, model: Model, size: int) -> None:
+    def __init__(self, trace: OpenTrace, model: Model, size: int) -> None:
         self.trace, self.model, self.size = trace, model, size
         state = model.protocol.state
         self.before, self.after = state.wrap(model.inputs), state.wrap(model.after)
@@ -245,7 +245,7 @@ def _sequences(type_: Type, value: Value) -> Iterator[Node]:
             yield ((value.length > position) | zero).node
 
 
-def differences(trace: Trace, model: Model, size: int) -> list[str]:
+def differences(trace: OpenTrace, model: Model, size: int) -> list[str]:
     """The properties and instances of a model that the trace for any size does not have."""
     compared = Comparison(trace, model, size)
     return [name for name, alike in itertools.chain(compared.properties(), compared.instances()) if not alike]

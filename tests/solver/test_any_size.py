@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from highwater.checker.engines.solver.any_size import Trace, trace
+from highwater.checker.engines.solver.any_size import OpenTrace, trace
 from highwater.checker.engines.solver.smt import Obligation
 from highwater.model.language import Model
 from highwater.model.language.any_size import STAND_INS
@@ -54,7 +54,7 @@ def test_an_action_that_depends_on_the_number_of_clients_is_named(kind: type[Loc
 @pytest.mark.parametrize("clients", [1, 2, 3])
 def test_the_trace_is_the_model_at_each_size(clients: int) -> None:
     rules = set(Lock.rules)
-    traced = Trace(Lock, {}, rules, INVARIANTS, [tokens_never_fall], STAND_INS[0])
+    traced = OpenTrace(Lock, {}, rules, INVARIANTS, [tokens_never_fall], STAND_INS[0])
     model = Model(Lock({"clients": clients}, rules), INVARIANTS, step_properties=[tokens_never_fall])
     assert differences(traced, model, clients) == []
 

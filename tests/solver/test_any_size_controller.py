@@ -10,7 +10,7 @@ import pytest
 
 from highwater import checker
 from highwater.checker.base.processes import cores
-from highwater.checker.engines.solver.any_size import Trace, Traced, ask, decide, trace
+from highwater.checker.engines.solver.any_size import Obligations, OpenTrace, ask, decide, trace
 from highwater.checker.engines.solver.terms import Limits
 from highwater.model.language import Model
 from highwater.model.language.any_size import STAND_INS
@@ -28,7 +28,7 @@ SIZES = {"reassignments": 1, "unclean_election": 2, "leads_elsewhere": 1, "max_m
 SCENARIO = "replication/controller/large-unclean-recovery"
 
 
-def _traced(off: Collection[str] = ()) -> Traced:
+def _traced(off: Collection[str] = ()) -> Obligations:
     kind, chosen = _unbounded(tuple(sorted(SIZES.items())), "kip_966")
     return trace(kind, chosen, KIP_966 - set(off), INVARIANTS, STEPS)
 
@@ -64,7 +64,7 @@ def test_the_trace_is_the_model_at_each_size(brokers: int) -> None:
     sizes = {**SIZES, "brokers": brokers, "replication_factor": brokers, "replication_factor_changes": 1}
     sizes["max_min_isr"] = brokers + 1
     own = [i for i in INVARIANTS if i.rule is None or i.rule in KIP_966]
-    traced = Trace(DEFINITION.protocol, sizes, KIP_966, own, STEPS, STAND_INS[0])
+    traced = OpenTrace(DEFINITION.protocol, sizes, KIP_966, own, STEPS, STAND_INS[0])
     model = Model(DEFINITION.protocol(sizes, KIP_966), own, step_properties=STEPS)
     assert differences(traced, model, brokers) == []
 

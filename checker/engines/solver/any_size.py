@@ -27,7 +27,7 @@ from highwater.model.language import (
     StepProperty,
     graph,
 )
-from highwater.model.language.any_size import STAND_INS, AnySize, Fingerprints, irregular
+from highwater.model.language.any_size import STAND_INS, AnySize, Shapes, irregular
 from highwater.model.language.graph import Node, substituted
 from highwater.model.language.model import Instance, Outline, condition_of_steps, trace_instances
 from highwater.model.language.tracing import choices_of, looking, returned_condition
@@ -38,7 +38,7 @@ LISTED_TWICE = "listed_once"
 
 
 @dataclass(frozen=True)
-class Traced:
+class Obligations:
     """The obligations of a protocol, and the parts whose trace depends on the size, each with the reason."""
 
     obligations: tuple[Obligation, ...]
@@ -47,7 +47,7 @@ class Traced:
     properties: tuple[str, ...]
 
 
-class Trace:
+class OpenTrace:
     """A protocol traced with one stand-in for the unknown size."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Trace:
         size: int,
     ) -> None:
         self.size = size
-        self._fingerprint = Fingerprints(size)
+        self._fingerprint = Shapes(size)
         self.protocol = _open(kind, size)(parameters, rules)
         self.model = Model(self.protocol, outline=Outline((), (), (), ()))
         self.leaves = self.model.leaves
@@ -81,7 +81,7 @@ class Trace:
         """The traced condition; None if it depends on the size, which is then recorded."""
         try:
             node = traced()
-        except LanguageError as wrong:
+        except (LanguageError, TypeError) as wrong:
             self.irregular[name] = str(wrong)
             return None
         return node if self._is_regular(name, [node]) else None
@@ -225,7 +225,7 @@ def trace(
     rules: Iterable[str],
     invariants: Iterable[Invariant],
     step_properties: Iterable[StepProperty] = (),
-) -> Traced:
+) -> Obligations:
     """The obligations of a protocol for every size of the index that its parameter ``any_size`` gives the size of.
 
     An action or a property whose trace depends on the size is in ``irregular``, and has no obligations.
@@ -233,7 +233,7 @@ def trace(
     rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     found = []
     for size in STAND_INS:
-        traced = Trace(kind, parameters, rules, invariants, of_steps, size)
+        traced = OpenTrace(kind, parameters, rules, invariants, of_steps, size)
         traced.initial()
         for action in traced.model.actions:
             traced.action(action)
@@ -246,7 +246,7 @@ def trace(
         if one.fingerprints.get(key) != other.fingerprints.get(key):
             bad.setdefault(key[0], "its trace depends on the number of values of the index")
     kept = tuple(o for o in one.obligations if o.action not in bad and o.property not in bad)
-    return Traced(kept, bad, tuple(one.actions), (*one.invariants, *one.steps))
+    return Obligations(kept, bad, tuple(one.actions), (*one.invariants, *one.steps))
 
 
 SIZES = range(1, 5)
@@ -258,8 +258,11 @@ def _initial_states(kind: type[Protocol], parameters: Mapping[str, int], rules: 
     for size in SIZES:
         protocol = kind({**parameters, kind.any_size[0]: size}, rules)
         model = Model(protocol, outline=Outline((), (), (), ()))
-        with looking("any_initial()", None, protocol.on):
-            node = as_bool(protocol.any_initial(State(protocol.state, model.inputs))).node
+        try:
+            with looking("any_initial()", None, protocol.on):
+                node = as_bool(protocol.any_initial(State(protocol.state, model.inputs))).node
+        except (LanguageError, TypeError) as wrong:
+            return f"any_initial(): {wrong}"
         if not all(graph.values_of([node], state)[0] for state in model.initial):
             return f"an initial state of size {size} does not satisfy any_initial()"
     return None
@@ -278,7 +281,7 @@ class Decided:
 class AnySizeResult:
     """The answers to all obligations. ``stopped_by``: the limit that ended the proof, or None."""
 
-    traced: Traced
+    traced: Obligations
     decided: list[Decided] = field(default_factory=list)
     stopped_by: str | None = None
     seconds: float = 0.0
@@ -296,7 +299,7 @@ class AnySizeResult:
 
 
 def decide(
-    traced: Traced, limits: Limits, workers: int = 1, progress: Callable[[Decided], None] | None = None
+    traced: Obligations, limits: Limits, workers: int = 1, progress: Callable[[Decided], None] | None = None
 ) -> AnySizeResult:
     """Ask Z3 for each obligation, ``workers`` obligations at the same time."""
     result = AnySizeResult(traced)
