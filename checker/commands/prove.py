@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.files import JsonOutput, write_text
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import folded, width
 from highwater.checker.commands import options
@@ -50,6 +51,17 @@ DEPTH = 10
     show_default=True,
     help="Whether epochs and offsets are bounded as in the scenario, or are any numbers.",
 )
+@click.option(
+    "--brokers",
+    type=click.Choice(("any",)),
+    help="Prove for any number of brokers, instead of the scenario's. Needs --induction.",
+)
+@click.option(
+    "--smt",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the obligations of --brokers any to DIR, as SMT-LIB files.",
+)
 @options.model_options()
 @options.first_option
 @options.limit_seconds_option
@@ -65,6 +77,8 @@ def prove(
     induction: bool,
     use_helpers: bool,
     epochs: str,
+    brokers: str | None,
+    smt: str | None,
     overrides: Overrides,
     first: bool,
     limit_seconds: float | None,
@@ -94,6 +108,12 @@ def prove(
         raise InputError("--workers needs --induction: a bounded check uses one process")
     if workers is not None and memory_bytes is not None:
         raise InputError("--memory and --workers exclude each other: the limit is for one process")
+    if brokers is not None and not induction:
+        raise InputError("--brokers needs --induction: a bounded check has a number of brokers")
+    if smt is not None and brokers is None:
+        raise InputError("--smt needs --brokers any: other proofs have no SMT-LIB files")
+    if brokers is not None and html is not None:
+        raise InputError("--brokers any gives no steps for --html")
     if not use_helpers and not induction:
         raise InputError("--no-helpers needs --induction")
     request = Request.of(scenario_files.find(name), overrides).without_symmetry()
@@ -107,6 +127,8 @@ def prove(
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
+        if brokers is not None:
+            return _any_size(request, use_helpers, workers, limits, output, smt, verbose)
         return _induction(request, use_helpers, workers, limits, output, page, verbose)
     return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, page, verbose)
 
@@ -156,6 +178,40 @@ def _induction(
 
         runs = list(failures(result))
         output.note(page.write(helped, runs, "every property is preserved, or nothing was decided"))
+    output.write([result.to_json()])
+    return result.status
+
+
+def _any_size(
+    request: Request,
+    use_helpers: bool,
+    workers: int,
+    limits: Limits,
+    output: JsonOutput,
+    smt: str | None,
+    verbose: bool,
+) -> Status:
+    from highwater.checker.engines.solver import any_size
+    from highwater.checker.engines.solver.induction import with_helpers
+    from highwater.checker.report.solver_results import AnySizeProof
+
+    def progress(decided: any_size.Decided) -> None:
+        output.progress(f"{request.scenario.name}: {decided.obligation.name} ({decided.seconds:.2f} s)")
+
+    helped = with_helpers(request) if use_helpers else request
+    rules = [name for name, on in request.rules.items() if on]
+    traced = any_size.trace(
+        request.scenario.protocol, request.parameters, rules, helped.invariants, helped.step_properties
+    )
+    if smt is not None:
+        Path(smt).mkdir(parents=True, exist_ok=True)
+        for obligation in traced.obligations:
+            write_text("--smt", Path(smt) / f"{obligation.name}.smt2", obligation.text())
+    found = any_size.decide(traced, limits, workers, progress)
+    own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
+    result = AnySizeProof(request, found, own)
+    for line in folded(result.lines(full=verbose)):
+        output.say(line)
     output.write([result.to_json()])
     return result.status
 

@@ -11,11 +11,14 @@ from highwater.checker.base.memory import peak_memory
 from highwater.checker.base.problems import Status
 from highwater.checker.base.text import change, lines
 from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.any_size import AnySizeResult
 from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
 from highwater.checker.engines.solver.difference import Differences, Witness, told
+from highwater.checker.engines.solver.terms import BEYOND
 from highwater.checker.report.results import STOPPED, Result, status_of
 from highwater.checker.scenarios.request import Checked, Request
 from highwater.model.language import Model
+from highwater.model.language.any_size import STAND_INS
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import said
 from highwater.model.versions import versions
@@ -365,4 +368,103 @@ class ProofResult:
             "sentence": failure.instance.sentence if failure.instance else induction.INITIAL,
             "after": None if failure.after is None else decode(failure.after),
             "excluded_by": list(failure.excluded_by),
+        }
+
+
+# --- proofs for any number of brokers -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AnySizeProof:
+    """The result of a proof for an index of any size. ``helpers`` are the names of the helper invariants."""
+
+    request: Request
+    found: AnySizeResult
+    helpers: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``holds``; ``not_inductive``: an obligation has a counterexample; or ``inconclusive``."""
+        if self.found.proved:
+            return "holds"
+        return "not_inductive" if self._failing("sat") else "inconclusive"
+
+    @property
+    def status(self) -> Status:
+        """The exit status of a command that has this result."""
+        found = self.found
+        return status_of(found.stopped_by, violated=bool(self._failing("sat")), decided=found.proved)
+
+    def _failing(self, answer: str) -> list[str]:
+        failing = (d.obligation for d in self.found.failures if d.answer == answer)
+        return list(dict.fromkeys(f"{o.property} ({o.action})" for o in failing))
+
+    def lines(self, *, full: bool = False) -> Iterator[str]:
+        """The lines that state the verdict. With ``full``, a line for each obligation comes first."""
+        name, found, traced = self.request.scenario.name, self.found, self.found.traced
+        words = {"unsat": "proved", "sat": "has a counterexample", "unknown": "not decided"}
+        if full:
+            for d in found.decided:
+                yield f"{d.obligation.name} {words[d.answer]} ({d.seconds:.2f} s)"
+            yield ""
+        for what, reason in traced.irregular.items():
+            yield f"{name}: not proved for any size: {what}: {reason}"
+        if failing := self._failing("sat"):
+            yield f"{name}: not preserved, by the known facts about counts: {', '.join(failing)}"
+        if failing := self._failing("unknown"):
+            yield f"{name}: not decided: {', '.join(failing)}"
+        if found.stopped_by:
+            decided = f"{len(found.decided)} of {len(traced.obligations)} obligations were decided"
+            yield f"{name}: {STOPPED[found.stopped_by]}: inconclusive, {decided}"
+        sized = self.request.scenario.protocol.any_size[0]
+        if found.proved:
+            yield (
+                f"{name}: {count(len(traced.properties), 'property', 'properties')} hold in every run, for any number "
+                f"of {sized}: {len(traced.actions)} actions, {len(traced.obligations)} obligations "
+                f"({found.seconds:.1f} s)"
+            )
+            yield f"{name}: {self.bounds}"
+        if rest := self.checked.rest:
+            yield f"{name}: {rest}"
+
+    @property
+    def bounds(self) -> str:
+        """The bounds that remain, as a sentence."""
+        sized, *free = self.request.scenario.protocol.any_size
+        declared = {
+            name: value for name, value in self.request.parameters.items() if name not in (sized, *free)
+        }
+        left = [f"{name} {value if value < BEYOND else '2^80'}" for name, value in declared.items() if value]
+        return f"bounds that remain: {sized} at most {STAND_INS[1]}; {', '.join(left)}"
+
+    @property
+    def checked(self) -> Checked:
+        """The properties that the proof covers, helpers included, and those that it does not cover."""
+        return self.request.checked.without(list(self.found.traced.properties))
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as ``--json`` writes it; ``obligations`` has one entry for each obligation."""
+        request, found = self.request, self.found
+        return {
+            **request.as_json(ENGINE),
+            "question": "any_size",
+            "properties": request.properties,
+            **self.checked.as_json(),
+            "helpers": list(self.helpers),
+            "verdict": self.verdict,
+            "complete": found.proved,
+            "stopped_by": found.stopped_by,
+            "distinct_states": None,
+            "generated_states": None,
+            "depth": None,
+            "seconds": round(found.seconds, 6),
+            "peak_memory_bytes": peak_memory(),
+            "bounds": self.bounds,
+            "irregular": dict(found.traced.irregular),
+            "obligations": [
+                {"name": d.obligation.name, "answer": d.answer, "seconds": round(d.seconds, 6)}
+                for d in found.decided
+            ],
+            "violations": [],
+            "versions": versions("proof"),
         }

@@ -5,6 +5,7 @@ functions (where, all_of, any_of, size, …), named guards (require), actions an
 traced once into an expression graph, which every engine reads.
 """
 
+from highwater.model.language.declarations import Profile
 from highwater.model.language.drawing import Band, Delivery, Drawing, Lane, Log, Message, Sign
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import free
@@ -27,7 +28,6 @@ from highwater.model.language.protocol import (
     Budgets,
     Invariant,
     Parameter,
-    Profile,
     Protocol,
     Rule,
     action,

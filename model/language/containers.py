@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.model.language import graph, mutation
+from highwater.model.language import any_size, graph, mutation
+from highwater.model.language.any_size import plain_size
 from highwater.model.language.declarations import LIMIT, too_many
 from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.graph import BITS, INT, Leaf, Node
-from highwater.model.language.records import Option, OptionValue
+from highwater.model.language.records import Option, OptionValue, Struct
 from highwater.model.language.scalar_types import Enum, Index, is_index
 from highwater.model.language.scalars import (
     Number,
@@ -97,7 +98,7 @@ class SetValue(Value):
         return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
-        return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
+        return graph.singleton(self.type.index.lift(index).nodes[0], plain_size(self.type.index.high) + 1)
 
     @property
     def is_empty(self) -> Truth:
@@ -119,7 +120,7 @@ class Set(Type):
         return f"Set({self.index.name})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, BITS, 0, (1 << self.index.size) - 1)]
+        return [Leaf(path, BITS, 0, (2 << plain_size(self.index.high)) - 1)]
 
     def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
         return SetValue(self, tuple(nodes))
@@ -135,7 +136,7 @@ class Set(Type):
             else:
                 before = graph.const(bits, BITS) if isinstance(bits, int) else bits
                 at = graph.const(number, INT) if isinstance(number, int) else number
-                bits = graph.union(before, graph.singleton(at, self.index.size))
+                bits = graph.union(before, graph.singleton(at, plain_size(self.index.high) + 1))
         return (bits,)
 
     def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
@@ -146,7 +147,7 @@ class Set(Type):
 
     def all(self) -> SetValue:
         """The set of all values of the index."""
-        return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
+        return self.wrap([graph.const((2 << plain_size(self.index.high)) - 1, BITS)])
 
     def of(self, condition: Any) -> SetValue:
         """The set of all index values ``i`` for which ``condition(i)`` holds."""
@@ -168,6 +169,8 @@ class ArrayValue(Value):
         If the index is outside the array in every state, using the element is an error (``_missing``).
         """
         node = self.type.index.lift(index).nodes[0]
+        if self.type.is_any_size:
+            return self.type.element.wrap([any_size.get(n, node) for n in self.nodes])
         if wrong := self._outside(node):
             return _missing(self.type.element, wrong)
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
@@ -190,6 +193,9 @@ class ArrayValue(Value):
         If the index is outside the array in every state, using the copy is an error (``_missing``).
         """
         at, new = self.type.index.lift(index).nodes[0], self.type.element.lift(value)
+        if self.type.is_any_size:
+            pairs = zip(self.nodes, new.nodes, strict=True)
+            return ArrayValue(self.type, tuple(any_size.put(a, at, b) for a, b in pairs))
         if wrong := self._outside(at):
             return _missing(self.type, wrong)
         nodes: list[Node] = []
@@ -213,13 +219,20 @@ class Array(Type):
     def __post_init__(self) -> None:
         is_index(self.index, "Array")
         is_type(self.element, "Array")
-        if self.index.size * self.element.leaf_count > LIMIT:
+        if not self.is_any_size and self.index.size * self.element.leaf_count > LIMIT:
             raise too_many(f"{self} has too many scalars")
 
     def __str__(self) -> str:
         return f"Array({self.index.name}, {self.element})"
 
+    @property
+    def is_any_size(self) -> bool:
+        """True if the size of the index is not known. Each scalar of the element is then a function of the index."""
+        return getattr(self.index, "is_any_size", False)
+
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        if self.is_any_size:
+            return _maps(self.element.leaves(f"{path}[{self.index.name}]"))
         keys = [self.index.key(i) for i in range(self.index.size)]
         return [leaf for key in keys for leaf in self.element.leaves(f"{path}[{key}]")]
 
@@ -246,11 +259,17 @@ class Array(Type):
 
     def fill(self, plain: object) -> ArrayValue:
         """The array whose elements all equal ``plain``, a plain or symbolic value."""
+        if self.is_any_size:
+            return self.of(lambda i: self.element.lift(plain))
         filled: ArrayValue = self.lift([plain] * self.index.size)
         return filled
 
     def of(self, element: Any) -> ArrayValue:
         """The array whose element at each index ``i`` is ``element(i)``."""
+        if isinstance(self.index, Index) and self.is_any_size:
+            i = self.index.variable()
+            nodes = self.element.lift(element(i)).nodes
+            return ArrayValue(self, tuple(any_size.each(i.node, n) for n in nodes))
         made: ArrayValue = self.lift([element(i) for i in self.index])
         return made
 
@@ -261,6 +280,11 @@ class Array(Type):
 
     def zero(self) -> ArrayValue:  # noqa: D102
         return self.fill(self.element.zero())
+
+
+def _maps(leaves: Iterable[Leaf]) -> list[Leaf]:
+    """The scalars of functions whose results are these scalars."""
+    return [Leaf(x.path, any_size.MAP + x.sort, x.low, x.high, x.bound) for x in leaves]
 
 
 class SeqValue(Value):
@@ -404,27 +428,47 @@ class Seq(Type):
     _written = ": write a list, or x.append(y)"
     bound: str | None = None
     ascends: bool = field(default=False, compare=False)
+    over: Index | None = field(default=None, init=False, compare=False)
+    """The index, if its size is not known. The sequence then has one element for each member of a set of its values."""
 
     def __post_init__(self) -> None:
         is_type(self.element, "Seq")
+        if isinstance(self.maximum, any_size.AnySize):
+            object.__setattr__(self, "over", self._index())
+            return
         if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
             raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
         if self.maximum * self.element.leaf_count > LIMIT:
             raise too_many(f"{self} has too many scalars")
 
     def __str__(self) -> str:
-        return f"Seq({self.element}, {self.maximum})"
+        return f"Seq({self.element}, {self.maximum if self.over is None else 'any'})"
+
+    def _index(self) -> Index:
+        """The index of any size whose values are the elements, or a field of the elements."""
+        fields = self.element.fields.values() if isinstance(self.element, Struct) else (self.element,)
+        for found in fields:
+            if isinstance(found, Index) and found.is_any_size:
+                return found
+        raise fail(f"{self} has a maximum that is not known, and its elements have no index of any size")
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        if self.over is not None:
+            own = [*Set(self.over).leaves(path), Leaf(f"{path}.order", any_size.ORDER, 0, 1)]
+            return own if self.element == self.over else own + _maps(self.element.leaves(path))
         items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
         return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound), *items]
 
     def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
-        return SeqValue(self, tuple(nodes))
+        return (SeqValue if self.over is None else ListedSet)(self, tuple(nodes))
 
     def _scalars(self, plain: Any) -> Sequence[int | Node]:
         if not isinstance(plain, (list, tuple)):
             raise self._wrong(plain)
+        if self.over is not None:
+            if plain:
+                raise any_size.refuse_position("a list of elements")
+            return [0] * len(self.layout)
         if len(plain) > self.maximum:
             raise fail(f"{self} cannot hold {len(plain)} elements")
         padding = self.element.zero().nodes * (self.maximum - len(plain))
@@ -437,6 +481,77 @@ class Seq(Type):
     def zero(self) -> SeqValue:  # noqa: D102
         empty: SeqValue = self.lift([])
         return empty
+
+
+class ListedSet(SeqValue):
+    """A sequence over an index of any size: a set of index values in some order, and the element of each.
+
+    No two elements belong to the same index value. ``nodes``: the set, the order, and the functions that give the
+    scalars of the elements, unless the elements are the index values.
+    """
+
+    __slots__ = ()
+
+    @property
+    def members(self) -> SetValue:
+        """The index values that have an element."""
+        assert self.type.over is not None
+        return SetValue(Set(self.type.over), self.nodes[:1])
+
+    def element(self, index: Number) -> Any:
+        """The element of a member."""
+        if self.type.element == self.type.over:
+            return index
+        return self.type.element.wrap([any_size.get(n, index.node) for n in self.nodes[2:]])
+
+    def _of(self, members: SetValue, order: Node) -> ListedSet:
+        return ListedSet(self.type, (members.node, order, *self.nodes[2:]))
+
+    @property
+    def length(self) -> Number:
+        """The number of elements in the sequence."""
+        return size(self.members)
+
+    @property
+    def is_empty(self) -> Truth:
+        """True if the sequence has no elements."""
+        return self.members.is_empty
+
+    def at(self, position: int) -> Any:
+        """The first element. Raises LanguageError for another position."""
+        if position != 0:
+            raise any_size.refuse_position("an element")
+        assert self.type.over is not None
+        return self.element(self.type.over.wrap([any_size.first(self.nodes[1], self.nodes[0])]))
+
+    def __getitem__(self, index: object) -> Any:
+        """The first element. Raises LanguageError for another position."""
+        return self.at(index if isinstance(index, int) else -1)
+
+    def filter(self, condition: Callable[[Any], Truth | bool]) -> ListedSet:
+        """A copy with only the elements for which the condition holds, in order."""
+        return self._of(self.having(condition), self.nodes[1])
+
+    def having(self, condition: Callable[[Any], Truth | bool]) -> SetValue:
+        """The members whose element satisfies the condition."""
+        return self.members & self.members.type.of(lambda i: condition(self.element(i)))
+
+    def has(self, value: object) -> Truth:
+        """True if an element of the sequence equals the value."""
+        if self.type.element == self.type.over:
+            return self.members.has(value)
+        return any_element(self, lambda e: e == self.type.element.lift(value))
+
+    def __add__(self, other: object) -> ListedSet:
+        """This sequence followed by the other. Precondition, which a proof checks: they have no element in common."""
+        second = self.type.lift(other)
+        if self.type.element != self.type.over:
+            raise any_size.refuse_position("+")
+        order = any_size.after(self.nodes[1], second.nodes[1], self.nodes[0], second.nodes[0])
+        return self._of(self.members | second.members, order)
+
+    def _with_length(self, length: Number, element: Any) -> SeqValue:
+        raise any_size.refuse_position("a sequence's change")
 
 
 def no_element(node: Node, wrong: str) -> LanguageError:
@@ -461,6 +576,9 @@ def _known_position(position: int, count: int, type: Type) -> None:
 
 def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
     """The set, of type ``within``, of all index values ``i`` for which ``condition(i)`` holds."""
+    if isinstance(index, Index) and index.is_any_size:
+        v = index.variable()
+        return SetValue(within, (any_size.those(v.node, as_bool(condition(v)).node),))
     nodes = graph.const(0, BITS)
     empty = nodes
     for i in index:
@@ -471,6 +589,8 @@ def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
 
 def members_of(sequence: SeqValue, type: Set) -> SetValue:
     """The set of the elements of a sequence of index values."""
+    if isinstance(sequence, ListedSet):
+        return sequence.members
     result = type.zero()
     for position in range(sequence.type.maximum):
         result = where(sequence.length > position, result.with_(sequence.at(position)), result)
@@ -479,16 +599,53 @@ def members_of(sequence: SeqValue, type: Set) -> SetValue:
 
 def ascending(members: SetValue, type: Seq) -> SeqValue:
     """The members of a set as a sequence in ascending order. The sequence type must have room for all members."""
+    if type.over is not None:
+        return type.wrap([members.node, graph.const(0, any_size.ORDER)])
     result = type.zero()
     for index in members.type.index:
         result = where(members.has(index), result.append(index), result)
     return result
 
 
+def mapped(sequence: SeqValue, type: Seq, element: Callable[[Any], Any]) -> SeqValue:
+    """The sequence, of another type, of ``element(x)`` for each element x of a sequence of index values."""
+    if isinstance(sequence, ListedSet):
+        assert type.over is not None
+        i = type.over.variable()
+        of_each = type.element.lift(element(i)).nodes
+        return type.wrap([*sequence.nodes[:2], *(any_size.each(i.node, n) for n in of_each)])
+    result: SeqValue = type.zero()
+    for position in range(sequence.type.maximum):
+        longer = result.append(element(sequence.at(position)))
+        result = where(sequence.length > position, longer, result)
+    return result
+
+
+def has_no_two(sequence: SeqValue, key: Callable[[Any], Any]) -> Truth:
+    """True if no two elements have the same key."""
+    if isinstance(sequence, ListedSet):
+        return ~any_of(
+            sequence.members.has(a)
+            & sequence.members.has(b)
+            & (a != b)
+            & (key(sequence.element(a)) == key(sequence.element(b)))
+            for a in sequence.members.type.index
+            for b in sequence.members.type.index
+        )
+    return ~any_of(
+        (sequence.length > later) & (key(sequence.at(earlier)) == key(sequence.at(later)))
+        for later in range(sequence.type.maximum)
+        for earlier in range(later)
+    )
+
+
 def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionValue:
     """The first element for which the condition holds, as an Option; none if it holds for no element."""
     option = Option(sequence.type.element)
     found: OptionValue = option.none()
+    if isinstance(sequence, ListedSet):
+        chosen = sequence.filter(condition)
+        return where(chosen.is_empty, found, option.some(chosen.at(0)))
     for position in reversed(range(sequence.type.maximum)):
         element = sequence.at(position)
         found = where((sequence.length > position) & condition(element), option.some(element), found)
@@ -505,6 +662,8 @@ def first_some(*options: OptionValue) -> OptionValue:
 
 def is_distinct(sequence: SeqValue) -> Truth:
     """True if all elements of a sequence are different."""
+    if isinstance(sequence, ListedSet) and sequence.type.element == sequence.type.over:
+        return as_bool(True)
     positions = range(sequence.type.maximum)
     return all_of(
         (sequence.length <= later) | (sequence.at(earlier) != sequence.at(later))
@@ -515,6 +674,9 @@ def is_distinct(sequence: SeqValue) -> Truth:
 
 def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
     """True if the condition holds for at least one element."""
+    if isinstance(sequence, ListedSet):
+        members = sequence.members
+        return any_of(members.has(i) & condition(sequence.element(i)) for i in members.type.index)
     return any_of(
         (sequence.length > position) & condition(sequence.at(position))
         for position in range(sequence.type.maximum)
@@ -526,9 +688,6 @@ def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Trut
     return ~any_element(sequence, lambda element: ~condition(element))
 
 
-# Functions over the values of an index: search, selection and counting.
-
-
 def size(value: SetValue | SeqValue) -> Number:
     """The number of members of a set, or of elements of a sequence."""
     if isinstance(value, SeqValue):
@@ -536,53 +695,3 @@ def size(value: SetValue | SeqValue) -> Number:
     if not isinstance(value, SetValue):
         raise fail(f"size() counts a Set or a Seq, not {value!r}")
     return Number(None, (graph.count(value.node),))
-
-
-def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
-    """The first index value or member for which the condition holds, as an Option; none if it holds for no value."""
-    found = _least_by(index, index, lambda i: 0, condition)
-    if mutation.active is None:
-        return found
-    others = {"first: last": lambda: _least_by(index, reversed(list(index)), lambda i: 0, condition).nodes}
-    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
-
-
-def least_by(
-    index: Index | Enum,
-    key: Callable[[Any], Number | int],
-    *,
-    among: Callable[[Any], Truth | bool] | None = None,
-) -> OptionValue:
-    """The index value with the least key, as an Option; among equal keys the first value.
-
-    ``among`` is a condition on index values: only values that satisfy it are candidates. Without candidates the
-    result is none.
-    """
-    found = _least_by(index, index, key, among)
-    if mutation.active is None:
-        return found
-    others = {"least by: greatest": lambda: _least_by(index, index, lambda i: 0 - key(i), among).nodes}
-    if among is not None:
-        others["least by: among dropped"] = lambda: _least_by(index, index, key, None).nodes
-    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
-
-
-def _least_by(
-    index: Index | Enum,
-    order: Iterable[Any],
-    key: Callable[[Any], Number | int],
-    among: Callable[[Any], Truth | bool] | None,
-) -> OptionValue:
-    is_index(index, "first() or least_by()")
-    option = Option(index)
-    found, least_key = option.none(), Number(None, (graph.const(0, INT),))
-    for i in order:
-        own = least(key(i))
-        better = found.is_none | (own < least_key)
-        if among is not None:
-            better &= as_bool(among(i))
-        found, least_key = (
-            where(better, option.some(i), found),
-            where(better, Number(None, own.nodes), least_key),
-        )
-    return found

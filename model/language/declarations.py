@@ -8,6 +8,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Protocol
@@ -303,3 +304,20 @@ def _is_read_of(side: ast.expr, parameters: Collection[str]) -> bool:
     while isinstance(inside, (ast.Attribute, ast.Subscript, ast.Call)):
         inside = inside.func if isinstance(inside, ast.Call) else inside.value
     return inside is not side and isinstance(inside, ast.Name) and inside.id in parameters
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of rules that are on together, such as the rules of one Kafka version."""
+
+    meaning: str
+    rules: frozenset[str]
+
+    @classmethod
+    def of(cls, meaning: str, *rules: str) -> Profile:
+        """The profile with the rules of these names."""
+        return cls(meaning, frozenset(rules))
+
+    def but(self, meaning: str, on: Iterable[str] = (), off: Iterable[str] = ()) -> Profile:
+        """This profile with the rules ``on`` switched on and ``off`` switched off."""
+        return Profile(meaning, (self.rules | set(on)) - set(off))

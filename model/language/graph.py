@@ -59,12 +59,17 @@ def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> No
     key = (op, args, high)
     found = _table.get(key)
     if found is None:
-        if all(a.is_const for a in args) and not (op in PARTIAL and args[1] is ZERO):
+        if all(a.is_const for a in args) and op in OPERATIONS and not (op in PARTIAL and args[1] is ZERO):
             found = const(OPERATIONS[op].evaluate(*[a.value for a in args]), sort)
         else:
             found = Node(op, args, 0, sort, low, high, len(_table))
         _table[key] = found
     return found
+
+
+def node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> Node:
+    """The node of an operation in ``QUANTIFIED``, without simplification."""
+    return _node(op, args, sort, low, high)
 
 
 def _ordered(a: Node, b: Node) -> tuple[Node, Node]:
@@ -451,6 +456,9 @@ OPERATIONS = {
 }
 """The operations by name."""
 
+QUANTIFIED: dict[str, Callable[..., Node]] = {}
+"""The functions that make nodes of the operations of ``any_size``, by operation."""
+
 GROUPED = frozenset({"and", "or", "add", "mul", "union", "intersection", "min", "max"})
 """Operations whose operands may be grouped and ordered in any way."""
 
@@ -481,6 +489,8 @@ def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
 
     ``size`` is used only by ``singleton``: the number of values of its index.
     """
+    if op in QUANTIFIED:
+        return QUANTIFIED[op](*operands)
     return OPERATIONS[op].make(*operands, *[size] * (op == "singleton"))
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, overload
 
 from highwater.errors import unknown
 from highwater.model.language.declarations import (
+    Profile,
     check_domains,
     check_names,
     refuse_hidden,
@@ -82,23 +83,6 @@ class Rule:
     source: str
     sentence: str
     place: str | None = field(default_factory=full_place, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """A named set of rules that are on together, such as the rules of one Kafka version."""
-
-    meaning: str
-    rules: frozenset[str]
-
-    @classmethod
-    def of(cls, meaning: str, *rules: str) -> Profile:
-        """The profile with the rules of these names."""
-        return cls(meaning, frozenset(rules))
-
-    def but(self, meaning: str, on: Iterable[str] = (), off: Iterable[str] = ()) -> Profile:
-        """This profile with the rules ``on`` switched on and ``off`` switched off."""
-        return Profile(meaning, (self.rules | set(on)) - set(off))
 
 
 @dataclass(frozen=True)
@@ -356,6 +340,10 @@ class Protocol:
     """Auxiliary properties that only proofs by induction use."""
     symmetric: ClassVar[tuple[str, ...]] = ()
     """The names of the symmetric indices: symmetry reduction may permute their values."""
+    any_size: ClassVar[tuple[str, ...]] = ()
+    """The parameter that can be any number in a proof (an index's size), and parameters to unbound with it."""
+    any_initial: ClassVar[Any] = None
+    """For ``any_size``: a method of (protocol, state) with the initial states as a condition."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}

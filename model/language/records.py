@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language import graph, mutation
+from highwater.model.language.any_size import plain_size
 from highwater.model.language.errors import LanguageError, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalar_types import NumberType
@@ -99,7 +100,7 @@ class Option(Type):
         """The option that has this value."""
         content = self.content_type.lift(plain)
         if self._number:
-            node, low, high = content.nodes[0], self._number.low, self._number.high
+            node, low, high = content.nodes[0], self._number.low, plain_size(self._number.high)
             if (
                 node.low < low
             ):  # the number would be read as none; a number above ``high`` makes a write report it

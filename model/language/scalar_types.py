@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from highwater.model.language import graph
+from highwater.model.language import any_size, graph
+from highwater.model.language.any_size import AnySize, plain_size
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Leaf, Node
 from highwater.model.language.scalars import (
@@ -62,7 +63,7 @@ class NumberType(Type):
         return Number(self, tuple(nodes))
 
     def zero(self) -> Number:  # noqa: D102
-        return self.wrap([graph.const(min(max(0, self.low), self.high), INT)])
+        return self.wrap([graph.const(min(max(0, self.low), plain_size(self.high)), INT)])
 
     def constants(self) -> Iterator[Number]:  # noqa: D102
         return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
@@ -75,12 +76,14 @@ class NumberType(Type):
         number = self._number(plain)
         if number is None:
             raise self._wrong(plain)
-        if not self.low <= number <= self.high:
+        if not self.low <= number <= plain_size(self.high):
             raise fail(f"{plain!r} is not a value of {self}")
         return (number,)
 
     def encode(self, plain: object) -> tuple[int, ...]:  # noqa: D102
-        if type(plain) is int and self.is_counted and self.low <= plain <= self.high:  # often in replay
+        if (
+            type(plain) is int and self.is_counted and self.low <= plain <= plain_size(self.high)
+        ):  # often in replay
             return (plain,)
         return super().encode(plain)
 
@@ -106,6 +109,8 @@ class IntType(NumberType):
     names: Index | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.high, AnySize):
+            return
         for number in (self.low, self.high):
             if not isinstance(number, int) or isinstance(number, bool):
                 raise fail(f"the limits of an Int are whole numbers, not {number!r}")
@@ -113,10 +118,10 @@ class IntType(NumberType):
             raise fail(f"{self} has no value")
 
     def __str__(self) -> str:
-        return f"Int({self.low}..{self.high})"
+        return f"Int({self.low}..{'any' if isinstance(self.high, AnySize) else self.high})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, INT, self.low, self.high, self.bound)]
+        return [Leaf(path, INT, self.low, plain_size(self.high), self.bound)]
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,8 @@ class Index(NumberType):
     _written = ": for the number of another index's value write x + 0"
 
     def __post_init__(self) -> None:
+        if self.is_any_size:
+            return
         if not isinstance(self.name, str) or not isinstance(self.size, int) or isinstance(self.size, bool):
             raise fail(
                 f'an Index has a name and a size: write Index("broker", 3), not {self.name!r}, {self.size!r}'
@@ -144,8 +151,13 @@ class Index(NumberType):
         return 0
 
     @property
+    def is_any_size(self) -> bool:
+        """True if the size is not known (``any_size``)."""
+        return isinstance(self.size, AnySize)
+
+    @property
     def high(self) -> int:  # type: ignore[override]
-        """The greatest value of the index."""
+        """The greatest value of the index; an ``AnySize`` if the size is not known."""
         return self.size - 1
 
     def goes_with(self, other: Type | None) -> bool:
@@ -153,17 +165,28 @@ class Index(NumberType):
         return not isinstance(other, (Enum, Index)) or self.name == other.name
 
     def __str__(self) -> str:
-        return f"Index({self.name}, {self.size})"
+        return f"Index({self.name}, {'any' if self.is_any_size else self.size})"
 
     def __iter__(self) -> Iterator[Number]:
         return self.constants()
+
+    def variable(self) -> Number:
+        """A new variable of a quantifier, for an index of any size."""
+        return self.wrap([any_size.variable(plain_size(self.high))])
+
+    def constants(self) -> Iterator[Number]:
+        """All values as constants; one variable if the size is not known."""
+        if self.is_any_size:
+            yield self.variable()
+        else:
+            yield from super().constants()
 
     def key(self, i: int) -> int:
         """The index value ``i`` as it appears in paths and plain values: the number itself."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, INT, 0, self.size - 1)]
+        return [Leaf(path, INT, 0, plain_size(self.high))]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
-from highwater.model.language import graph, mutation
+from highwater.model.language import any_size, graph, mutation
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Leaf, Node, note
 
@@ -141,7 +141,7 @@ class Value:
 
     def _compared(self, sign: str, other: object) -> Truth:
         other_nodes = lift_like(self, other).nodes
-        node = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        node = graph.all_(any_size.equal(self.nodes, other_nodes))
         if sign == "!=":
             node = graph.not_(node)
         if mutation.active is not None:
@@ -626,8 +626,8 @@ def _joined(
     """
     if isinstance(items, Value):
         raise fail(f"{word.replace(' ', '_')}() takes a list: write [a, b], or … for i in index")
-    nodes = tuple([as_bool(i).node for i in items])
-    said: tuple[Node, ...] = (join(nodes),)
+    node, nodes = any_size.joined(join, items, lambda i: as_bool(i).node)
+    said: tuple[Node, ...] = (node,)
     if mutation.active is not None:
         if isinstance(items, (list, tuple)):
             said = mutation.joined(word, said, nodes, join, depth=3)

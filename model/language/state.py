@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from highwater.model.language import graph, mutation
+from highwater.model.language import any_size, graph, mutation
 from highwater.model.language.containers import no_element
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
@@ -83,6 +83,8 @@ class Next:
     _start: int
     _hits: Hits
     _at: tuple[Node, ...]
+    _key: Node | None = None
+    """The index on the path of an array over an index of any size, whose scalars are functions; None: no such array."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class Next:
         outside the array, or not below the sequence's maximum.
         """
         if isinstance(self._type, Array):
-            count, first = self._type.index.size, self._start
+            count, first = any_size.plain_size(self._type.index.high) + 1, self._start
             node = self._type.index.lift(index).nodes[0]
         elif isinstance(self._type, Seq):
             count, first = self._type.maximum, self._start + 1
@@ -126,6 +128,12 @@ class Next:
         else:
             raise fail(f"{self._type} has no elements to write; {READ}")
         width = self._type.element.leaf_count
+        if isinstance(self._type, Array) and self._type.is_any_size:
+            if self._key is not None:
+                raise fail("an array of arrays cannot be written if both have an index of any size")
+            inner = self._within(self._type.element, first, self._hits, (*self._at, node))
+            inner.__dict__["_key"] = node
+            return inner
         if isinstance(self._type, Seq):
             self._check_end(node)
         if node.low < 0 or (node.high >= count and isinstance(self._type, Array)):
@@ -148,6 +156,7 @@ class Next:
 
     def _within(self, type: Type, start: int, hits: Hits, at: tuple[Node, ...]) -> Next:
         place: Next = (type.next_class or Next)(self._old, type, start, hits, at)
+        place.__dict__["_key"] = self._key
         return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
@@ -196,7 +205,10 @@ class Next:
                 leaf = self._start + offset + i
                 earlier = trace.writes.get(leaf, Write(self._old.nodes[leaf], where))
                 met |= {id(other): other for other in earlier.by if not (adds and other.adds)}
-                node = graph.select(condition, new(i, earlier.node), earlier.node)
+                old = earlier.node if self._key is None else any_size.get(earlier.node, self._key)
+                node = graph.select(condition, new(i, old), old)
+                if self._key is not None:
+                    node = any_size.put(earlier.node, self._key, node)
                 trace.writes[leaf] = Write(node, where, (*earlier.by, target))
         for other in met.values():
             self._refuse_twice(target, other)

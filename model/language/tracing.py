@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from highwater.model.language import graph, mutation
+from highwater.model.language import any_size, graph, mutation
 from highwater.model.language.declarations import LIMIT, Named, check_domain, refuse_exits, too_many
 from highwater.model.language.errors import LanguageError, fail, meant, place, place_of
 from highwater.model.language.graph import (
@@ -287,7 +287,7 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     checks: list[Check] = []
     for number, write in sorted(trace.writes.items()):
         leaf = leaves[number]
-        outside = leaf.left_by(write.node)
+        outside = any_size.left_by(leaf, write.node)
         if outside is not graph.FALSE:
             message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
             checks.append(Check(number, outside, leaf.bound, message, write.place))

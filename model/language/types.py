@@ -3,6 +3,7 @@
 A type is a finite set of plain values, with a fixed layout of scalars (leaves).
 """
 
+from highwater.model.language.choosing import first, least_by
 from highwater.model.language.containers import (
     Array,
     ArrayValue,
@@ -10,8 +11,6 @@ from highwater.model.language.containers import (
     SeqValue,
     Set,
     SetValue,
-    first,
-    least_by,
     size,
 )
 from highwater.model.language.graph import Leaf

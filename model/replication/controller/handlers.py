@@ -15,7 +15,6 @@ from highwater.model.language import (
     SetValue,
     StructValue,
     Truth,
-    any_of,
     size,
     where,
 )
@@ -24,6 +23,7 @@ from highwater.model.language.containers import (
     ascending,
     every_element,
     first_of,
+    has_no_two,
     is_distinct,
     members_of,
 )
@@ -137,7 +137,7 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     wrong, valid = Error.INVALID_REQUEST, "valid_isr_check"
     of_replicas = every_element(request.new_isr, lambda m: partition.replicas.has(m.broker))
     check("the ISR is not empty", ~request.new_isr.is_empty, wrong, rule=valid)
-    check("the ISR has every member once", _distinct(request), wrong, rule=valid)
+    check("the ISR has every member once", has_no_two(request.new_isr, lambda m: m.broker), wrong, rule=valid)
     check("the ISR is made of replicas", of_replicas, wrong, rule=valid)
     check("the leader is in the ISR", isr.has(partition.leader), wrong, rule=valid)
 
@@ -166,16 +166,6 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
         rule="member_epoch_check",
     )
     return checks
-
-
-def _distinct(request: StructValue) -> Truth:
-    members = request.new_isr
-    twice = any_of(
-        (members.length > later) & (members.at(earlier).broker == members.at(later).broker)
-        for later in range(members.type.maximum)
-        for earlier in range(later)
-    )
-    return ~twice
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:

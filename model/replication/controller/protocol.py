@@ -23,7 +23,7 @@ from highwater.model.language import (
     require,
     where,
 )
-from highwater.model.language.containers import ascending
+from highwater.model.language.containers import ascending, mapped
 from highwater.model.language.procedures import Procedure, ProcedureStep
 from highwater.model.replication.controller import elections, handlers, outlook, recovery_steps, registrations
 from highwater.model.replication.controller.partition_change import effective_min_isr, is_empty_record
@@ -110,21 +110,18 @@ class Controller(ControllerBase):
     def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
         """The leader's AlterPartition for this ISR, with the previous broker epoch of the member ``stale``, if any."""
         t, partition, leader = self.t, s.partition, s.partition.leader.value
-        members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
-        for position in range(t.replicas.maximum):
-            member = members.at(position)
-            epoch = s.registrations[member].epoch
-            sent = where(stale.is_(member), epoch - 1, epoch)
-            proposed = where(
-                members.length > position, proposed.append(t.isr_member(broker=member, epoch=sent)), proposed
-            )
+
+        def member(broker: Number) -> StructValue:
+            epoch = s.registrations[broker].epoch
+            return t.isr_member(broker=broker, epoch=where(stale.is_(broker), epoch - 1, epoch))
+
         return t.alter_partition(
             version=3,
             broker=leader,
             broker_epoch=s.registrations[leader].epoch,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
-            new_isr=proposed,
+            new_isr=mapped(ascending(isr, t.replicas), t.proposed_isr, member),
             leader_recovery_state=LeaderRecoveryState.RECOVERED,
         )
 

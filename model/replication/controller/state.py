@@ -16,14 +16,15 @@ from highwater.model.language import (
     Option,
     Parameter,
     Protocol,
-    SeqValue,
     SetValue,
     State,
     Struct,
     StructValue,
     Truth,
+    all_of,
     any_of,
     require,
+    size,
     where,
 )
 from highwater.model.replication.controller import outlook, registrations
@@ -35,6 +36,7 @@ from highwater.model.replication.controller.types import (
     ControllerTypes,
     ElectionType,
     EpochBounds,
+    LeaderRecoveryState,
     RecoveryStrategy,
 )
 from highwater.model.rulebook import RULEBOOK
@@ -44,6 +46,7 @@ class ControllerBase(Protocol):
     """One partition as the controller sees it: parameters, state, and the effects of decisions on the state."""
 
     rulebook = RULEBOOK
+    any_size = ("brokers", "max_min_isr")
     parameters = {
         "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),
@@ -131,7 +134,6 @@ class ControllerBase(Protocol):
         self.clean_choice = Bool
         asked_for = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (not self.on("unclean_recovery"))
         self.election_choice = asked_for if p.elections_on_request else []
-        self.factor = min(p.replication_factor, p.brokers)
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
         self.strategy_choice = RecoveryStrategy
@@ -179,8 +181,15 @@ class ControllerBase(Protocol):
         return self.on("unclean_recovery") and self.p.strategy_changes
 
     @cached_property
-    def target_choice(self) -> list[SeqValue]:
-        """The replica lists that a reassignment can request."""
+    def factor(self) -> int:
+        """The number of replicas at the start."""
+        return min(self.p.replication_factor, self.p.brokers)
+
+    @cached_property
+    def target_choice(self) -> Any:
+        """The replica lists that a reassignment can request: all, if the number of brokers is not known."""
+        if self.t.replicas.over is not None:
+            return self.t.replicas
         sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
         targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
         return [self.t.replicas.lift(list(target)) for target in targets]
@@ -204,6 +213,23 @@ class ControllerBase(Protocol):
                 **({"recovery_strategy": "BALANCED"} if self.has_strategy else {}),
             }
         ]
+
+    def any_initial(self, s: State) -> Truth:
+        """The initial states for any number of brokers and replicas, and any min ISR."""
+        t, partition = self.t, s.partition
+        replicas = self.assigned(partition)
+        start = t.partition.zero().replace(
+            replicas=partition.replicas,
+            isr=replicas,
+            leader=partition.replicas.at(0),
+            leader_recovery_state=LeaderRecoveryState.RECOVERED,
+        )
+        up = t.registration.zero().replace(registered=True)
+        is_up = all_of(s.registrations[b] == up for b in t.broker)
+        is_known = (s.complete == replicas) & (s.diminished == (size(replicas) < s.min_insync_replicas))
+        return (
+            ~replicas.is_empty & (partition == start) & is_up & is_known & (s.first_partition_replicas == 0)
+        )
 
     # --- the input of decisions ---------------------------------------------------------------------
 
