@@ -181,11 +181,12 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 def last_known_elr_members_stay_until_min_isr(m: Controller, before: State, after: State) -> Truth:
     """A last known ELR member stays one, even in the ISR, until the ISR has min ISR members; then all leave together.
 
-    Exceptions: the ELR is turned off, or an operator's change clears ELR, last known ELR and last known leader.
+    Exceptions: the ELR is turned off, or an operator's change clears ELR, last known ELR and last known leader. If a
+    reassignment changes min ISR, the lesser value counts.
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after) & ~_cleared(m, before, after)
-    under = size(then.isr) < _controllers_min_isr(after)
+    under = size(then.isr) < least(_controllers_min_isr(before), _controllers_min_isr(after))
     return implies(on & under, p.last_known_elr <= then.last_known_elr)
 
 

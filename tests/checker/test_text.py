@@ -399,10 +399,10 @@ def test_notes_of_several_are_counts_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
     first.search.cut["log_size"] = 5
     first.search.actions |= {"elect": 3, "lose": 0}
-    checked = "checked: 2 invariants, 3 step properties; 1 of 1 scenarios leave some declared property out"
+    checked = "checked: 2 invariants, 4 step properties; 1 of 1 scenarios leave some declared property out"
     assert list(summary.attention([second])) == [checked]
     assert list(summary.attention([first, second])) == [
-        "checked: 4 invariants, 7 step properties; 1 of 2 scenarios leave some declared property out",
+        "checked: 4 invariants, 8 step properties; 2 of 2 scenarios leave some declared property out",
         "of 2 scenarios 1 have an action that is never taken, 1 prune steps at a bound (--verbose lists them)",
     ]
     alone = str(first).splitlines()

@@ -21,9 +21,11 @@ from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from tests import kafka_release
-from tests.slow import slow
+from tests.slow import largest
 
-pytestmark = slow("starts three nodes of Kafka, kills each of them once, and rolls them, about two minutes")
+pytestmark = largest(
+    "starts three nodes of Kafka, kills each of them once, and rolls them, about two minutes"
+)
 TOPICS = {"kept": ([1, 2, 3], 2), "pair": ([1, 2], 2), "single": ([2], 1)}
 """By topic: the replicas of its partition, and min.insync.replicas."""
 OUTCOMES = ("offline", "min-isr")
