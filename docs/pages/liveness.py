@@ -105,8 +105,8 @@ _VIOLATED = {
 """The scenarios and properties with a violation, each with the letter of its reason in docs/liveness.md."""
 
 
-_OTHER_VERSIONS = ("gap-", "reach-kafka-", "small-gate-", "small-kafka-", "small-letter", "upgrade-")
-"""The prefixes of scenarios of partial versions and of upgrades, in which liveness is not expected."""
+_OTHERS = ("gap-", "reach-kafka-", "small-gate-", "small-kafka-", "small-letter", "small-pairs-", "upgrade-")
+"""The prefixes of scenarios of partial versions, of upgrades, and of pairs of faults with narrow bounds."""
 
 
 _OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign-fencing")
@@ -114,14 +114,14 @@ _OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign
 
 
 def names(protocol: str) -> list[str]:
-    """The scenarios in the table of a protocol, without ``SCENARIOS`` and those of ``_OTHER_VERSIONS``.
+    """The scenarios in the table of a protocol, without ``SCENARIOS`` and those of ``_OTHERS``.
 
     These are the standard scenarios and those of ``_OF_THE_GATE``, if they switch no rule.
     """
     asked = (*scenario_files.standard(), *map(scenario_files.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
     standard = sorted(named, key=lambda name: f"{name}.toml")  # in the order of their files
-    ours = [name for name in standard if not name.rpartition("/")[2].startswith(_OTHER_VERSIONS)]
+    ours = [name for name in standard if not name.rpartition("/")[2].startswith(_OTHERS)]
     return [name for name in ours if name not in SCENARIOS]
 
 
