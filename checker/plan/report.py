@@ -122,7 +122,8 @@ def _worst(found: PlanAnswer, outcomes: list[str], only_added: bool) -> str:
                 }
                 condition = f", if {needs.pop()}" if len(needs) == 1 and needs != {""} else ""
                 also = "" if added else "; also without the plan"
-                return f"{number:,} of {whole} can {TITLES[outcome]} {_with(faults)}{condition}{also}"
+                least = "at least " * (found.searches.stopped_by is not None)
+                return f"{least}{number:,} of {whole} can {TITLES[outcome]} {_with(faults)}{condition}{also}"
     none = f"no partition of {found.partitions:,} can {' or '.join(TITLES[o] for o in outcomes)}"
     if why := found.why_incomplete:
         return f"NOT KNOWN: {printable(why, 300)}; as far as is known, {none}"
@@ -170,14 +171,18 @@ def lines(found: PlanAnswer, width: int | None, *, verbose: bool = False) -> Ite
 
 
 def outcome_table(found: PlanAnswer) -> Iterator[list[str]]:
-    """The rows of the table of outcomes, with the numbers of partitions; the first row has the titles."""
+    """The rows of the table of outcomes, with the numbers of partitions; the first row has the titles.
+
+    If the search ended early, the numbers are lower bounds.
+    """
+    least = "≥ " * (found.searches.stopped_by is not None)
     faults = ["no fault", *(count(n, "fault") for n in range(1, found.faults + 1))]
     yield ["", *faults, f"without the plan, {faults[-1]}"]
     for outcome, title in TITLES.items():
         counts = [found.count(outcome, faults) for faults in range(found.faults + 1)]
         if any(counts):
             alone = found.count(outcome, found.faults, alone=True)
-            yield [title, *(f"{n:,}" for n in counts), f"{alone:,}"]
+            yield [title, *(f"{least}{n:,}" for n in (*counts, alone))]
 
 
 def title_of(finding: Risk) -> str:
@@ -217,6 +222,12 @@ def notes(found: PlanAnswer) -> Iterator[str]:
         "A metadata log does not show which replica outside the ISR has caught up: none counts as caught up. A broker "
         "that is killed keeps its log; a lost log is a fault."
     )
+    for place, value in enumerate(found.cluster.assumed):
+        kinds = [kind for kind in found.kinds if all(one[place] != value for one in kind.settings)]
+        if value is not None and kinds:
+            where = count(sum(len(kind.partitions) for kind in kinds), "partition")
+            given = f"--assume {SETTINGS[place]}={str(value).lower()}"
+            yield f"{given} does not count for {where}: the log has another value."
     unknown = [
         name
         for place, name in enumerate(SETTINGS)

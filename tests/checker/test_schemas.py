@@ -27,7 +27,7 @@ FILES = {
 }
 DIGESTS = {
     "result": "d7b1ccc9cf03f49b",
-    "proof": "3535ce93e8ea3458",
+    "proof": "d7d94d024e5b6308",
     "gate": "c81beb9f8e3c5345",
     "mutation": "8ed77a04788119fd",
     "report": "5cf01ed8444cd501",

@@ -23,9 +23,7 @@ from highwater.traces.reports.report import Report
 from tests import kafka_release
 from tests.slow import largest
 
-pytestmark = largest(
-    "starts three nodes of Kafka, kills each of them once, and rolls them, about two minutes"
-)
+pytestmark = [*largest("starts three nodes of Kafka, kills each of them once, and rolls them: two minutes")]
 TOPICS = {"kept": ([1, 2, 3], 2), "pair": ([1, 2], 2), "single": ([2], 1)}
 """By topic: the replicas of its partition, and min.insync.replicas."""
 OUTCOMES = ("offline", "min-isr")

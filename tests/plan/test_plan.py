@@ -84,6 +84,7 @@ def test_the_settings_that_the_log_lacks_are_named_and_can_be_assumed(tmp_path: 
     # An assumption does not overrule the log.
     _, known = plan(cluster(tmp_path / "known", UNDER, unclean="true"), "--restart", 3, *GIVEN)
     assert counts(known)["lost"] == [0, 1]
+    assert any("does not count for 1 partition:" in line for line in known["assumptions"])
 
 
 def test_a_run_names_brokers_by_their_ids_and_follows_the_plan(tmp_path: Path) -> None:
@@ -197,6 +198,8 @@ def test_a_limit_makes_the_answer_unknown(tmp_path: Path) -> None:
     assert highwater(
         "plan", folder, "--roll", "all", "--limit-seconds", "0.000001", "--quiet"
     ).out.startswith("NOT KNOWN")
+    down = cluster(tmp_path / "down", healthy(isr=[], leader=-1), fenced=[3, 5, 9])
+    assert "≥ 1" in highwater("plan", down, "--kill", 3, "--limit-seconds", "0.000001").out
 
 
 def test_the_page_has_the_runs_and_no_script(tmp_path: Path) -> None:
