@@ -28,6 +28,8 @@ NAME = "highwater-checker"
 CONSTRAINTS = ROOT / ".constraints.txt"
 USERS_EXTRAS = ("spark", "tables", "follow")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.+!_-]+)")
+# Licences read in a package's files, where its metadata names none.
+_READ_IN_FILES = {"cvc5": "BSD-3-Clause"}
 _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -138,6 +140,8 @@ def _licence(key: str) -> list[dict[str, Any]]:
     ]
     told = [known.metadata["License"]] if "License" in known.metadata else []
     named = named or [text for text in told if text and "\n" not in text]
+    if not named and key in _READ_IN_FILES:
+        return [{"license": {"id": _READ_IN_FILES[key]}}]
     return [{"license": {"name": name}} for name in named]
 
 
