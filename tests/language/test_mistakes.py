@@ -323,13 +323,13 @@ MISTAKES = [
     (
         "CLASS",
         "@action(s='node')\ndef bad(self, s):\n    s.next.n = 1",
-        "cannot be called 's': its method begins with (self, s)",
+        "cannot be called 's': its function begins with (self, s)",
     ),
     ("CLASS", "@action(self='node')\ndef bad(self, s):\n    s.next.n = 1", "cannot be called 'self'"),
     (
         "CLASS",
         "@action()\ndef bad(self, s, who):\n    s.next.n = 1",
-        "'who' of action bad has no domain: write @action(…, who=",
+        "'who' of action bad has no domain: write who=",
     ),
     ("CLASS", "@action(who='node')\ndef bad(self, s):\n    s.next.n = 1", "gives 'who' a domain"),
     ("CLASS", "@action()\ndef bad(self):\n    pass", "needs the parameters (self, s)"),
@@ -351,7 +351,7 @@ MISTAKES = [
     (
         "CLASS",
         "@action(who=Index('n', 2))\ndef bad(self, s, who):\n    s.next.n = 1",
-        "the domain of 'who' of bad is the name of an attribute",
+        "the domain of 'who' of action bad is the name of an attribute",
     ),
     (
         "CLASS",
