@@ -323,6 +323,11 @@ class SeqValue(Value):
             return _missing(self.type.element, wrong)
         return choose(node, [self.at(i) for i in range(self.type.maximum)], self.type.element)
 
+    def elements(self) -> Iterator[tuple[Truth, Any]]:
+        """For each position: the condition that the sequence has an element there, and this element."""
+        for position in range(self.type.maximum):
+            yield self.length > position, self.at(position)
+
     @property
     def last(self) -> Any:
         """The last element; the element type's zero if the sequence is empty."""
@@ -350,10 +355,9 @@ class SeqValue(Value):
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
         """A copy with only the elements for which the condition holds, in order."""
-        result = self.type.lift([])
-        for i in range(self.type.maximum):
-            element = self.at(i)
-            result = where((self.length > i) & condition(element), result.append(element), result)
+        result = self.type.zero()
+        for there, element in self.elements():
+            result = where(there & condition(element), result.append(element), result)
         return self._changed("filter", result)
 
     def drop(self, position: Number | int) -> SeqValue:
@@ -371,9 +375,9 @@ class SeqValue(Value):
 
         A step that writes a result longer than the type's maximum is pruned or an error (``Seq``).
         """
-        result, second = self, self.type.lift(other)
-        for i in range(self.type.maximum):
-            result = where(second.length > i, result.append(second.at(i)), result)
+        result = self
+        for there, element in self.type.lift(other).elements():
+            result = where(there, result.append(element), result)
         return result
 
     def __radd__(self, other: object) -> SeqValue:
@@ -411,7 +415,7 @@ class SeqValue(Value):
     def has(self, value: object) -> Truth:
         """True if an element of the sequence equals the value."""
         item = self.type.element.lift(value)
-        return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
+        return any_of(there & (element == item) for there, element in self.elements())
 
 
 @dataclass(frozen=True)
@@ -592,8 +596,8 @@ def members_of(sequence: SeqValue, type: Set) -> SetValue:
     if isinstance(sequence, ListedSet):
         return sequence.members
     result = type.zero()
-    for position in range(sequence.type.maximum):
-        result = where(sequence.length > position, result.with_(sequence.at(position)), result)
+    for there, element in sequence.elements():
+        result = where(there, result.with_(element), result)
     return result
 
 
@@ -615,9 +619,8 @@ def mapped(sequence: SeqValue, type: Seq, element: Callable[[Any], Any]) -> SeqV
         of_each = type.element.lift(element(i)).nodes
         return type.wrap([*sequence.nodes[:2], *(any_size.each(i.node, n) for n in of_each)])
     result: SeqValue = type.zero()
-    for position in range(sequence.type.maximum):
-        longer = result.append(element(sequence.at(position)))
-        result = where(sequence.length > position, longer, result)
+    for there, found in sequence.elements():
+        result = where(there, result.append(element(found)), result)
     return result
 
 
@@ -632,11 +635,15 @@ def has_no_two(sequence: SeqValue, key: Callable[[Any], Any]) -> Truth:
             for a in sequence.members.type.index
             for b in sequence.members.type.index
         )
-    return ~any_of(
-        (sequence.length > later) & (key(sequence.at(earlier)) == key(sequence.at(later)))
-        for later in range(sequence.type.maximum)
-        for earlier in range(later)
-    )
+    return ~any_of(there & (key(earlier) == key(later)) for there, earlier, later in _pairs(sequence))
+
+
+def _pairs(sequence: SeqValue) -> Iterator[tuple[Truth, Any, Any]]:
+    """Each two positions: the condition that the later one has an element, the earlier element, and the later one."""
+    elements = list(sequence.elements())
+    for number, (there, later) in enumerate(elements):
+        for _, earlier in elements[:number]:
+            yield there, earlier, later
 
 
 def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionValue:
@@ -646,9 +653,8 @@ def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionVal
     if isinstance(sequence, ListedSet):
         chosen = sequence.filter(condition)
         return where(chosen.is_empty, found, option.some(chosen.at(0)))
-    for position in reversed(range(sequence.type.maximum)):
-        element = sequence.at(position)
-        found = where((sequence.length > position) & condition(element), option.some(element), found)
+    for there, element in reversed(list(sequence.elements())):
+        found = where(there & condition(element), option.some(element), found)
     return found
 
 
@@ -664,12 +670,7 @@ def is_distinct(sequence: SeqValue) -> Truth:
     """True if all elements of a sequence are different."""
     if isinstance(sequence, ListedSet) and sequence.type.element == sequence.type.over:
         return as_bool(True)
-    positions = range(sequence.type.maximum)
-    return all_of(
-        (sequence.length <= later) | (sequence.at(earlier) != sequence.at(later))
-        for later in positions
-        for earlier in range(later)
-    )
+    return all_of(~there | (earlier != later) for there, earlier, later in _pairs(sequence))
 
 
 def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
@@ -677,10 +678,7 @@ def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
     if isinstance(sequence, ListedSet):
         members = sequence.members
         return any_of(members.has(i) & condition(sequence.element(i)) for i in members.type.index)
-    return any_of(
-        (sequence.length > position) & condition(sequence.at(position))
-        for position in range(sequence.type.maximum)
-    )
+    return any_of(there & condition(element) for there, element in sequence.elements())
 
 
 def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:

@@ -106,16 +106,38 @@ def _inside(value: object) -> Iterator[object]:
 # Domains.
 
 
-def check_domains(name: str, domains: Mapping[str, object], where: str | None) -> None:
-    """Raises LanguageError at ``where`` if a domain is not a text: the name of an attribute of the protocol.
+def check_parameters(what: str, function: Callable[..., object], domains: Mapping[str, object]) -> None:
+    """Raises LanguageError if the parameters of a function of (protocol, state, …) and their domains do not fit.
 
-    ``domains`` maps the parameters of the action or property ``name`` to their domains.
+    A domain is the name of an attribute of the protocol. Each domain has a parameter, and each parameter has a domain
+    or a default. ``what`` is the action or the property in the message.
     """
-    for parameter, domain in domains.items():
+    where, parameters = place_of(function), inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    own = [p.name for p in named[:2]]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for name, domain in domains.items():
         if not isinstance(domain, str):
             raise LanguageError(
-                f"the domain of {parameter!r} of {name} is the name of an attribute of the protocol: "
-                f'write {parameter}="…", not {domain!r}',
+                f"the domain of {name!r} of {what} is the name of an attribute of the protocol: "
+                f'write {name}="…", not {domain!r}',
+                where,
+            )
+        if name in own:
+            raise LanguageError(
+                f"a parameter of {what} cannot be called {name!r}: its function begins with ({', '.join(own)}); "
+                "write another name",
+                where,
+            )
+        if not takes_any and name not in (p.name for p in named):
+            raise LanguageError(
+                f"{what} gives {name!r} a domain, and its function has no such parameter", where
+            )
+    for parameter in named[2:]:
+        if parameter.name not in domains and parameter.default is parameter.empty:
+            raise LanguageError(
+                f"parameter {parameter.name!r} of {what} has no domain: "
+                f'write {parameter.name}="…" with the attribute that enumerates it',
                 where,
             )
 

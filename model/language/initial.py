@@ -84,11 +84,8 @@ class InitialFamily:
         """
         found = list(self.scalars)
         for part in self.parts:
-            own = state[part.start : part.start + len(part.choices[0])]
-            if own in part.choices:
-                found[part.start : part.start + len(own)] = own
-            else:
-                found[part.start : part.start + len(own)] = part.choices[0]
+            place = slice(part.start, part.start + len(part.choices[0]))
+            found[place] = state[place] if state[place] in part.choices else part.choices[0]
         return tuple(found)
 
     def states(self) -> Iterator[Scalars]:
@@ -178,65 +175,67 @@ def family_of(type: Type, plain: object) -> InitialFamily:
     """The values of a type that a plain value stands for; its parts can be free, and missing fields are zero."""
     scalars: list[int] = []
     parts: list[FreePart] = []
-    _spread(type, plain, scalars, parts)
+    for fixed, choices in _parts(type, plain):
+        if choices:
+            parts.append(FreePart(len(scalars), choices))
+        scalars += fixed
     return InitialFamily(tuple(scalars), tuple(parts))
 
 
-def _spread(type: Type, plain: object, scalars: list[int], parts: list[FreePart]) -> None:
-    """Append the scalars of a plain value to ``scalars``, and its free parts to ``parts``.
+Part = tuple[Scalars, tuple[Scalars, ...]]
+"""Adjacent scalars of a value, and the values that they can have: none if the scalars are not free, but given."""
 
-    In ``scalars`` a free part is zero.
-    """
+
+def _parts(type: Type, plain: object) -> Iterator[Part]:
+    """The scalars of a plain value, in order."""
     if isinstance(plain, Free):
-        _free(type, plain, scalars, parts)
+        yield from _free(type, plain)
     elif isinstance(type, Struct) and not isinstance(type, Messages) and _has_names(plain):
         for name in plain:
             if name not in type.absent:
                 type.field(name)
         for name, inner in type.fields.items():
-            if name in plain:
-                try:
-                    _spread(inner, plain[name], scalars, parts)
-                except LanguageError as wrong:
-                    raise LanguageError(f"{type.name}.{name}: {wrong.message}", wrong.place) from None
-            else:
-                scalars += (n.value for n in inner.zero().nodes)
+            try:
+                yield from _parts(inner, plain[name]) if name in plain else [(_zero(inner), ())]
+            except LanguageError as wrong:
+                raise LanguageError(f"{type.name}.{name}: {wrong.message}", wrong.place) from None
     elif (
         isinstance(type, Array)
         and not isinstance(type, MessageKind)
         and isinstance(plain, (list, tuple, Mapping))
     ):
         for item in type.items(plain):
-            _spread(type.element, item, scalars, parts)
+            yield from _parts(type.element, item)
     elif isinstance(type, Option) and type.leaf_count > 1 and isinstance(plain, Mapping):
-        scalars.append(1)
-        _spread(type.content_type, plain, scalars, parts)
+        yield (1,), ()
+        yield from _parts(type.content_type, plain)
     else:
-        scalars += type.encode(plain)
+        yield type.encode(plain), ()
 
 
 def _has_names(plain: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(plain, Mapping) and all(isinstance(name, str) for name in plain)
 
 
-def _free(type: Type, plain: Free, scalars: list[int], parts: list[FreePart]) -> None:
+def _zero(type: Type) -> Scalars:
+    return tuple(n.value for n in type.zero().nodes)
+
+
+def _free(type: Type, plain: Free) -> Iterator[Part]:
     if plain.values is not None:
-        choices = dict.fromkeys(_alone(type, value) for value in plain.values)
-        parts.append(FreePart(len(scalars), tuple(choices)))
-        scalars += (n.value for n in type.zero().nodes)
+        yield _zero(type), tuple(dict.fromkeys(_alone(type, value) for value in plain.values))
     elif isinstance(type, Messages):
         raise fail(
             "which messages are under way at first is given one by one, or by free(…) with a choice of them"
         )
     elif isinstance(type, Struct):
         for inner in type.fields.values():
-            _free(inner, plain, scalars, parts)
+            yield from _free(inner, plain)
     elif isinstance(type, Array):
         for _ in range(type.index.size):
-            _free(type.element, plain, scalars, parts)
+            yield from _free(type.element, plain)
     else:
-        parts.append(FreePart(len(scalars), _every(type)))
-        scalars += (n.value for n in type.zero().nodes)
+        yield _zero(type), _every(type)
 
 
 def _alone(type: Type, value: object) -> Scalars:
@@ -249,8 +248,7 @@ def _alone(type: Type, value: object) -> Scalars:
 def _every(type: Type) -> tuple[Scalars, ...]:
     """The scalars of every value of a Seq, an Option, or a type of one scalar."""
     if isinstance(type, Seq):
-        zero = tuple(n.value for n in type.element.zero().nodes)
-        inner, lengths = _all(type.element), range(type.maximum + 1)
+        zero, inner, lengths = _zero(type.element), _all(type.element), range(type.maximum + 1)
         _refuse_many(type, sum(len(inner) ** length for length in lengths))
         return tuple(
             (length, *itertools.chain.from_iterable(items), *zero * (type.maximum - length))
@@ -258,8 +256,7 @@ def _every(type: Type) -> tuple[Scalars, ...]:
             for items in itertools.product(inner, repeat=length)
         )
     if isinstance(type, Option) and type.leaf_count > 1:
-        none = tuple(n.value for n in type.none().nodes)
-        return none, *((1, *values) for values in _all(type.content_type))
+        return _zero(type), *((1, *values) for values in _all(type.content_type))
     (leaf,) = type.leaves("")
     if isinstance(type, Set):
         _refuse_many(type, leaf.high + 1)

@@ -105,7 +105,7 @@ class Interpreter:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._steps: dict[int, TracedStep] = {}
-        self._enabled_of = lru_cache(maxsize=512)(self._compile_enabled)
+        self.enabled_of = lru_cache(maxsize=512)(self._compile_enabled)
         self._guards_of = lru_cache(maxsize=64)(self._compile_guards)
 
     @cached_property
@@ -121,16 +121,13 @@ class Interpreter:
         """The function from a state to the values of all guards, instance by instance."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
-    def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
-        """A function from a state to one bool for each of these instances: True if the instance's guards all hold."""
-        return self._enabled_of(numbers)
-
     def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
         """For each of these instances, by number, the names of the instance's guards that do not hold in the state."""
         results = iter(self._guards_of(numbers)(state))
         return {n: [g.name for g in self.model.instances[n].guards if not next(results)] for n in numbers}
 
     def _compile_enabled(self, numbers: tuple[int, ...]) -> Evaluate:
+        """A function from a state to one bool for each of these instances: True if the instance's guards all hold."""
         return compile_nodes([self.model.instances[number].enabled for number in numbers])
 
     def _compile_guards(self, numbers: tuple[int, ...]) -> Evaluate:

@@ -11,14 +11,13 @@ fair if the assumptions require no step there. A run need not take an action tha
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.declarations import check_domains, takes
+from highwater.model.language.declarations import check_parameters, takes
 from highwater.model.language.errors import (
     LanguageError,
     fail,
@@ -84,39 +83,34 @@ def either(*actions: str) -> tuple[str, ...]:
     return actions
 
 
-def weak(
-    *actions: str | tuple[str, ...],
-    by: Iterable[str] | None = None,
-    when: Condition | None = None,
-    **only: Any,
-) -> tuple[Fairness, ...]:
-    """The assumptions of weak fairness, one for each of ``actions``. ``Fairness`` explains the other arguments.
+class FairnessMark:
+    """A function that makes fairness assumptions, one for each of ``actions``. Join the results of calls by ``+``.
 
-    Join the results of several calls by ``+``.
+    ``Fairness`` explains the other arguments.
     """
-    for a in actions:
-        if not isinstance(a, (str, tuple)) or not all(isinstance(name, str) for name in a):
-            raise fail(f"fairness names actions by texts or either(…), not {a!r}")
-    if isinstance(by, str):
-        raise fail(f"by= lists the names of parameters: write by=[{by!r}]")
-    by = None if by is None else tuple(by)
-    return tuple(
-        Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
-        for a in actions
-    )
+
+    def __init__(self, *, strong: bool) -> None:
+        self.strong = strong
+
+    def __call__(
+        self,
+        *actions: str | tuple[str, ...],
+        by: Iterable[str] | None = None,
+        when: Condition | None = None,
+        **only: Any,
+    ) -> tuple[Fairness, ...]:
+        """The assumptions. The class docstring explains the arguments."""
+        for a in actions:
+            if not isinstance(a, (str, tuple)) or not all(isinstance(name, str) for name in a):
+                raise fail(f"fairness names actions by texts or either(…), not {a!r}")
+        if isinstance(by, str):
+            raise fail(f"by= lists the names of parameters: write by=[{by!r}]")
+        by = None if by is None else tuple(by)
+        groups = [((a,) if isinstance(a, str) else a, isinstance(a, Tag)) for a in actions]
+        return tuple(Fairness(names, self.strong, by, only, when, apart) for names, apart in groups)
 
 
-def strong(
-    *actions: str | tuple[str, ...],
-    by: Iterable[str] | None = None,
-    when: Condition | None = None,
-    **only: Any,
-) -> tuple[Fairness, ...]:
-    """The assumptions of strong fairness, one for each of ``actions``. ``Fairness`` explains the other arguments.
-
-    Join the results of several calls by ``+``.
-    """
-    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
+weak, strong = FairnessMark(strong=False), FairnessMark(strong=True)
 
 
 @dataclass(frozen=True)
@@ -210,8 +204,7 @@ class LivenessMark:
 
         def mark(function: Callable[..., Any]) -> Liveness:
             called = str(name or getattr(function, "__name__", ""))
-            _check_parameters(called, function, domains)
-            check_domains(called, domains, place_of(function))
+            check_parameters(f"liveness property {called}", function, domains)
             takes(function, f"the {self.kind} property", "protocol", "state", domains=domains)
             _check_fairness(called, fair, place_of(function))
             return Liveness(called, function, self.kind, source, tuple(fair), rule, domains)
@@ -229,25 +222,6 @@ eventually_always = LivenessMark(Kind.EVENTUALLY_ALWAYS)
 """From some state on the goal holds forever. With a premise: in every run whose initial state satisfies it."""
 leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
 """After the premise, the goal holds forever from some state on."""
-
-
-def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
-    """Raises LanguageError if a domain has no parameter, or a parameter without a default has no domain."""
-    where = place_of(function)
-    own = list(inspect.signature(function).parameters.values())[2:]
-    for parameter in own:
-        if parameter.name not in domains and parameter.default is parameter.empty:
-            raise LanguageError(
-                f"parameter {parameter.name!r} of liveness property {name} has no domain: "
-                f'write {parameter.name}="…" with the attribute that enumerates it',
-                where,
-            )
-    for wanted in domains:
-        if wanted not in {parameter.name for parameter in own}:
-            raise LanguageError(
-                f"liveness property {name} gives {wanted!r} a domain, and its function has no such parameter",
-                where,
-            )
 
 
 def _check_fairness(name: str, fair: object, where: str | None) -> None:

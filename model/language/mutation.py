@@ -73,31 +73,31 @@ class Mutants:
             active = before
 
     def choose(
-        self, kind: str, said: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
+        self, kind: str, result: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
     ) -> Nodes:
-        """The selector's choice between the result ``said`` of an operation and the results of its replacements.
+        """The selector's choice between the result ``result`` of an operation and the results of its replacements.
 
         Each replacement that changes the result gets a number, as a mutant. A constant result is replaced by another
         constant only with ``always``, because a Python ``if`` may depend on it. Operations outside a protocol's source
         have no mutants. ``kind`` and ``name`` are fields of the ``Mutant``; ``frame`` is its place in the source.
         """
-        known = all(n.is_const for n in said)
+        known = all(n.is_const for n in result)
         if (known and not self.constants) or not _is_text(frame):
-            return said
-        meant = said
+            return result
+        original = result
         for change, other in others.items():
             wrong = other()
-            if all(a is b for a, b in zip(wrong, meant, strict=True)):
+            if all(a is b for a, b in zip(wrong, original, strict=True)):
                 continue
             if known and not always and all(n.is_const for n in wrong):
                 continue
             number = self._number(frame, kind, change, name)
             selected = graph.eq(self.selector, graph.const(number, INT))
-            said = tuple(
+            result = tuple(
                 a if b is m else graph.select(selected, b, a)
-                for a, b, m in zip(said, wrong, meant, strict=True)
+                for a, b, m in zip(result, wrong, original, strict=True)
             )
-        return said
+        return result
 
     def _number(self, frame: FrameType, kind: str, change: str, name: str) -> int:
         code = frame.f_code
@@ -196,11 +196,11 @@ def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> No
 
     The protocol's source is ``depth`` frames above this function's frame.
     """
-    said = operation(a, b)
+    result = operation(a, b)
     if active is None:
-        return said
+        return result
     others = _all_others(sign.removeprefix("set "), _OTHERS[sign], a, b)
-    return active.choose("operation", (said,), others, sys._getframe(depth))[0]
+    return active.choose("operation", (result,), others, sys._getframe(depth))[0]
 
 
 def _all_others(
@@ -212,43 +212,43 @@ def _all_others(
     return {f"{sign}: {change}": functools.partial(other, o) for change, o in operations.items()}
 
 
-def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """The result ``said`` of ``==`` or ``!=`` on two values, with its mutants.
+def compared(sign: str, result: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
+    """The result ``result`` of ``==`` or ``!=`` on two values, with its mutants.
 
     With ``ordered`` the values are numbers, and mutants also replace the operator by ``<=``, ``>=``, ``<`` or ``>``.
     """
     assert active is not None
     others: dict[str, Callable[[], Nodes]] = {
-        f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
+        f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(result[0]),)
     }
     if ordered:
         others |= _all_others(sign, _ORDERED[sign], a[0], b[0])
-    return active.choose("operation", said, others, sys._getframe(3))
+    return active.choose("operation", result, others, sys._getframe(3))
 
 
-def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
-    """The result ``said`` of ``join`` on the conditions ``parts``; each mutant drops one condition.
+def joined(word: str, result: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
+    """The result ``result`` of ``join`` on the conditions ``parts``; each mutant drops one condition.
 
     ``word`` names the operation in the mutants. A single condition has no mutants. ``binary`` explains ``depth``.
     """
     if active is None:
-        return said
+        return result
     others = {
         f"{word}: {i + 1} dropped": (lambda i=i: (join((*parts[:i], *parts[i + 1 :])),))
         for i in range(len(parts) if len(parts) > 1 else 0)
     }
-    return active.choose("operation", said, others, sys._getframe(depth))
+    return active.choose("operation", result, others, sys._getframe(depth))
 
 
-def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """The result ``said`` of ``where``, with mutants that always return one value or swap the two values."""
+def branched(condition: Node, result: Nodes, yes: Nodes, no: Nodes) -> Nodes:
+    """The result ``result`` of ``where``, with mutants that always return one value or swap the two values."""
     assert active is not None
 
     def swapped() -> Nodes:
         return tuple(graph.select(condition, b, a) for a, b in zip(yes, no, strict=True))
 
     others: Others = {"where: always": lambda: yes, "where: never": lambda: no, "where: swapped": swapped}
-    return active.choose("branch", said, others, sys._getframe(2))
+    return active.choose("branch", result, others, sys._getframe(2))
 
 
 def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
@@ -262,27 +262,27 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
     return active.choose("write", after, others, sys._getframe(2))
 
 
-def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result ``said`` of the method named ``sign``, which makes a changed copy of a value.
+def changed(sign: str, result: Nodes, before: Nodes, depth: int = 2) -> Nodes:
+    """The result ``result`` of the method named ``sign``, which makes a changed copy of a value.
 
     The mutant returns ``before``, the unchanged value. ``binary`` explains ``depth``.
     """
-    return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
+    return offered("operation", result, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 
-def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
-    """The result ``said`` of an operation, with the replacements ``others`` as mutants of this kind."""
+def offered(kind: str, result: Nodes, others: Others, depth: int = 2) -> Nodes:
+    """The result ``result`` of an operation, with the replacements ``others`` as mutants of this kind."""
     if active is None:
-        return said
-    return active.choose(kind, said, others, sys._getframe(depth))
+        return result
+    return active.choose(kind, result, others, sys._getframe(depth))
 
 
-def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
+def condition(kind: str, name: str, result: Node, frame: FrameType) -> Node:
     """The condition of a named guard or check, with mutants that drop or negate it."""
     assert active is not None
-    assert said.sort == BOOL
-    others: Others = {"dropped": lambda: (graph.TRUE,), "negated": lambda: (graph.not_(said),)}
-    return active.choose(kind, (said,), others, frame, name, always=kind == "guard")[0]
+    assert result.sort == BOOL
+    others: Others = {"dropped": lambda: (graph.TRUE,), "negated": lambda: (graph.not_(result),)}
+    return active.choose(kind, (result,), others, frame, name, always=kind == "guard")[0]
 
 
 def written(new: Node, before: Node, frame: FrameType) -> Node:

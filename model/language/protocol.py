@@ -18,8 +18,8 @@ from typing import Any, ClassVar, overload
 from highwater.errors import unknown
 from highwater.model.language.declarations import (
     Profile,
-    check_domains,
     check_names,
+    check_parameters,
     refuse_hidden,
     refuse_identity,
     takes,
@@ -39,7 +39,7 @@ from highwater.model.language.errors import (
 from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
-from highwater.model.language.step_properties import SafetyProperty, StepProperty, conjoined
+from highwater.model.language.step_properties import SafetyMark, SafetyProperty, StepProperty
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
 
@@ -155,32 +155,9 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
     if name is None or where is None:
         raise fail(f"@action marks a method, not {function!r}; without arguments write @action()")
     refuse_identity(function)
-    check_domains(name, domains, where)
-    function = inspect.unwrap(function)
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    own, given = names[:2], names[2:]
-    if len(own) < 2:
+    if inspect.unwrap(function).__code__.co_argcount < 2:
         raise LanguageError(f"action {name} needs the parameters (self, s) before its own", where)
-    for parameter in domains:
-        if parameter in own:
-            raise LanguageError(
-                f"a parameter of action {name} cannot be called {parameter!r}: "
-                f"its method begins with ({', '.join(own)}); write another name",
-                where,
-            )
-        if parameter not in given and not code.co_flags & 8:
-            raise LanguageError(
-                f"action {name} gives {parameter!r} a domain, and its method has no such parameter", where
-            )
-    optional = {*given[len(given) - len(function.__defaults__ or ()) :], *(function.__kwdefaults__ or ())}
-    for parameter in given:
-        if parameter not in domains and parameter not in optional:
-            raise LanguageError(
-                f"parameter {parameter!r} of action {name} has no domain: "
-                f'write @action(…, {parameter}="…") with the attribute that enumerates it',
-                where,
-            )
+    check_parameters(f"action {name}", function, domains)
     try:
         parsed = string.Formatter().parse(says)
         fields = [re.split(r"[.\[]", field)[0] for _, field, _, _ in parsed if field is not None]
@@ -194,27 +171,8 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
             )
 
 
-def invariant(
-    source: str,
-    /,
-    *,
-    rule: str | None = None,
-    needs: str | None = None,
-    unless: tuple[str, ...] = (),
-    name: str | None = None,
-) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function of (protocol, state) as an invariant.
-
-    The function returns a condition, or yields several that must all hold. ``name`` replaces the function's name, for
-    invariants made in a loop. ``SafetyProperty`` explains the other arguments.
-    """
-    has_parentheses("invariant", source)
-
-    def mark(function: Callable[[Any, Any], Any]) -> Invariant:
-        takes(function, "an invariant", "protocol", "state")
-        return Invariant(name or function.__name__, conjoined(function), source, rule, needs, unless=unless)
-
-    return mark
+invariant = SafetyMark(Invariant, "an invariant", "state")
+"""Mark a function of (protocol, state) as an invariant."""
 
 
 Goal = Invariant | StepProperty

@@ -11,13 +11,15 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from highwater.model.language import graph
 from highwater.model.language.declarations import takes
 from highwater.model.language.errors import LanguageError, first_paragraph, has_parentheses, place_of
 from highwater.model.language.graph import Node, remade
 from highwater.model.language.scalars import Truth, all_of
+
+P = TypeVar("P", bound="SafetyProperty")
 
 
 @dataclass(frozen=True)
@@ -74,29 +76,39 @@ def conjoined(function: Callable[..., object]) -> Callable[..., object]:
     return all_yielded
 
 
-def step_property(
-    source: str,
-    /,
-    *,
-    rule: str | None = None,
-    needs: str | None = None,
-    unless: tuple[str, ...] = (),
-    name: str | None = None,
-) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
-    """Mark a function of (protocol, before, after) as a step property.
+class SafetyMark(Generic[P]):
+    """A decorator that makes a property from a function of the protocol and of ``states``.
 
     The function returns a condition, or yields several that must all hold. ``SafetyProperty`` explains ``rule``,
     ``needs`` and ``unless``. ``name`` replaces the function's name, for properties made in a loop.
     """
-    has_parentheses("step_property", source)
 
-    def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
-        takes(function, "a step property", "protocol", "before", "after")
-        return StepProperty(
-            name or function.__name__, conjoined(function), source, rule, needs, unless=unless
-        )
+    def __init__(self, kind: type[P], what: str, *states: str) -> None:
+        self.kind, self.what, self.states = kind, what, states
 
-    return mark
+    def __call__(
+        self,
+        source: str,
+        /,
+        *,
+        rule: str | None = None,
+        needs: str | None = None,
+        unless: tuple[str, ...] = (),
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], P]:
+        """Return the decorator. The class docstring explains the arguments."""
+        has_parentheses(self.what.split(" ", 1)[1].replace(" ", "_"), source)
+
+        def mark(function: Callable[..., Any]) -> P:
+            takes(function, self.what, "protocol", *self.states)
+            called = name or function.__name__
+            return self.kind(called, conjoined(function), source, rule, needs, unless=unless)
+
+        return mark
+
+
+step_property = SafetyMark(StepProperty, "a step property", "before", "after")
+"""Mark a function of (protocol, before, after) as a step property."""
 
 
 LARGE = 150

@@ -323,13 +323,13 @@ MISTAKES = [
     (
         "CLASS",
         "@action(s='node')\ndef bad(self, s):\n    s.next.n = 1",
-        "cannot be called 's': its method begins with (self, s)",
+        "cannot be called 's': its function begins with (self, s)",
     ),
     ("CLASS", "@action(self='node')\ndef bad(self, s):\n    s.next.n = 1", "cannot be called 'self'"),
     (
         "CLASS",
         "@action()\ndef bad(self, s, who):\n    s.next.n = 1",
-        "'who' of action bad has no domain: write @action(…, who=",
+        "'who' of action bad has no domain: write who=",
     ),
     ("CLASS", "@action(who='node')\ndef bad(self, s):\n    s.next.n = 1", "gives 'who' a domain"),
     ("CLASS", "@action()\ndef bad(self):\n    pass", "needs the parameters (self, s)"),
@@ -351,7 +351,7 @@ MISTAKES = [
     (
         "CLASS",
         "@action(who=Index('n', 2))\ndef bad(self, s, who):\n    s.next.n = 1",
-        "the domain of 'who' of bad is the name of an attribute",
+        "the domain of 'who' of action bad is the name of an attribute",
     ),
     (
         "CLASS",
@@ -620,6 +620,55 @@ MISTAKES = [
     ("SMALL", "return [s.n <= 2]", "it returns a condition"),
     ("SMALL", "return m.n <= s.p.top", "the state's fields are s.…"),
     ("SMALL", 'require("x", s.n <= 2)\nreturn s.n <= 2', "it only looks"),
+    ("SMALL", "s.next.n = 1\nreturn s.n <= 2", "it only looks"),
+    ("SMALL", "yield s.on\nreturn s.n <= 2", "small yields conditions, so it cannot return one, too"),
+    ("SMALL", "return all_of(s.row[i - 1] <= s.row[i] for i in m.node)", "-1 is no index"),
+    ("SMALL", "return enabled('cuont')", "no action 'cuont'; it has count, act; did you mean 'count'"),
+    ("SMALL", "return enabled('act', q=1)", "act has no parameter 'q'; it has p, a"),
+    ("SMALL", "return under('carefull', s.on)", "no rule 'carefull'"),
+    ("ACT", "require('x', enabled('count'))", "enabled() asks about actions, in a property"),
+    ("ACT", "require('x', s.on, rule='carefull')", "no rule 'carefull'"),
+    ("TOP", "one_of('n', [1])", "one_of() has a meaning only while"),
+    ("TOP", "refines('Light')", "names the protocol that is implemented"),
+    # blocks that are left
+    (
+        "ACT",
+        "with when(s.on):\n    s.next.n = 1\n    return",
+        "'return' leaves a `with when(…):` block in every",
+    ),
+    (
+        "ACT",
+        "for n in self.node:\n    with when(s.g):\n        break",
+        "'break' leaves a `with when(…):` block",
+    ),
+    (
+        "ACT",
+        "for n in self.node:\n    with when(s.g):\n        pass\n    with otherwise(\n        s.on,\n    ):\n"
+        "        if n == 0:\n            continue",
+        "'continue' leaves a `with when(…):` block",
+    ),
+    (
+        "ACT",
+        "with when(s.g):\n    for n in self.node:\n        s.next.n = 1\n        return",
+        "'return' leaves",
+    ),
+    # divisions
+    (
+        "CLASS",
+        "liveness = (leads_to('x', fair=weak('count', when=lambda m, s: 4 // s.n > 1))(lambda m, s: (s.on, s.on)),)",
+        "divides by what can be zero: put the case in a where()",
+    ),
+    # steps that are errors in some states
+    ("ACT", "s.next.log[1] = 1", "at or past the end of a Seq"),
+    ("ACT", "s.next.logs[1].entries[s.n] = 1", "at or past the end of a Seq"),
+    ("ACT", "s.next.n = s.n - 1", "n leaves 0..4"),
+    ("ACT", "s.next.small = s.n + 3", "small leaves -1..3"),
+    ("ACT", "s.next.row[s.n + 1] = 1", "index outside 0..2 of Array"),
+    ("ACT", "s.next.who = s.who.with_(s.n + 1)", "who leaves 0..7"),
+    ("ACT", "s.next.n = 3 // s.n", "// or % by zero"),
+    ("ACT", "s.next.row[s.node] = 1; s.next.row[s.disk + 0] = 2", "a field a second time; the first time at"),
+    # fields under a rule
+    ("HEAD", "pair = Struct('Pair', a=Bool, b=Only(3, True))", "field 'b' of Pair needs a type"),
 ]
 """Where the mistake stands, its text, and a part of the error message that says what to write."""
 PLACES = {"ACT": 8, "DEFINE": 8, "HEAD": 8, "CLASS": 4, "TOP": 0, "SMALL": 4}
@@ -665,6 +714,24 @@ ACCEPTED = [
     ("SMALL", "for i in m.node:\n    yield s.row[i] <= 2"),
     ("SMALL", "for i in m.node:\n    if i == 1:\n        return s.row[i] <= 2"),
     ("SMALL", "rule = None\nreturn s.on | (rule is None) | (m.p is not None)"),
+    ("SMALL", "return all_of((i == 0) | implies(s.row[i - 1] == 2, s.row[i] <= 2) for i in m.node)"),
+    # a constant index that is outside, under a guard: as Raft's prevLogIndex - 1
+    ("ACT", 'require("", (p == 0) | (s.log[p - 1] == 2))'),
+    ("ACT", "s.next.row = where(p == 0, s.row, s.row.set(p - 1, s.log[p - 1]))"),
+    ("ACT", 'require("", implies(p > 0, implies(s.row[p - 1] == 2, s.g)))'),
+    ("ACT", 'require("", s.log[p - 1] == 2); require("positive", p > 0)'),
+    ("ACT", "with when(s.g & (p > 0)): s.next.row[p - 1] = 1"),
+    # constants behave as in Python
+    (
+        "ACT",
+        "one, two, red = self.node.lift(1), self.node.lift(2), self.place.home\n"
+        "assert [int(x) for x in (two * 3, two // 2, (two + one) % 3, -two, 7 % two, 2 * one)] == [6, 1, 0, -2, 1, 2]\n"
+        "assert {0: 'a', 1: 'b'}[one] == 'b' and one in {1, 2} and one in (0, 1) and not two == 1\n"
+        "assert f'{two} {red} {two:03}' == '2 home 002' and sorted([two, one])[0] is one",
+    ),
+    # what is inside or around a block can end early
+    ("ACT", "for n in self.node:\n    if n == 0: continue\n    with when(s.g): s.next.row[n] = 1\n    break"),
+    ("ACT", "with when(s.g):\n    for n in self.node:\n        if n == 1: break\n        s.next.row[n] = 1"),
 ]
 
 
