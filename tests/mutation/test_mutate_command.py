@@ -40,7 +40,6 @@ from highwater.checker.comparing.mutants import (
     counts_of,
     levels_of,
     program_for,
-    roots_of,
 )
 from highwater.checker.comparing.mutants import mutant_graph as graph_of
 from highwater.checker.comparing.mutation import (
@@ -55,6 +54,7 @@ from highwater.checker.comparing.mutation import (
 )
 from highwater.checker.engines import cache, native, reference
 from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.program import roots_of
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored

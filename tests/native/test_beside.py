@@ -123,9 +123,13 @@ def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_after_ctrl_c_nobody_waits_for_better_code(interrupted: bool) -> None:
-    compiled, beside = Program(zoo.counters(2, 3), common=True), Beside(LONG, Effort.FULL, lambda _: None)
-    compiled._beside = beside
-    compiled.settle(interrupted=interrupted)
+    compiled = Program(zoo.counters(2, 3), common=True)
+    compiled._beside = beside = Beside(LONG, Effort.FULL, lambda _: None)
+    levels = NativeLevels(compiled, SearchOptions())
+    if interrupted:
+        levels.close()
+    else:
+        explored_levels(levels)
     assert beside._given_up == interrupted
     beside.give_up()
 
