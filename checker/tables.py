@@ -167,14 +167,13 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
     for source, target, instance in ends:
         action, sentence = words[instance]
         shortest = bool(parents[target] == source and first[target] == instance)
-        told: dict[str, object] = {"action": action, "sentence": sentence, "shortest": shortest}
+        edge: dict[str, object] = {"action": action, "sentence": sentence, "shortest": shortest}
         if of_steps:
             before = explored.scalars(source)
-            after = interpreter.step(
-                before, instance
-            ).state  # with symmetry reduction the target may be a renaming of this state
-            told["violates"] = [] if after is None else interpreter.broken(before, after)
-        graph.add_edge(source, target, key=instance, **told)
+            # With symmetry reduction, the target may be a renaming of this state.
+            after = interpreter.step(before, instance).state
+            edge["violates"] = [] if after is None else interpreter.broken(before, after)
+        graph.add_edge(source, target, key=instance, **edge)
     return graph
 
 

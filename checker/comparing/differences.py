@@ -268,14 +268,10 @@ class Expressions:
     def _writes(self, own: list[Instance], leaves: Sequence[Leaf]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for i in own:
-            for leaf, w in i.writes.items():
-                found.setdefault(leaves[leaf].path, []).append(
-                    f"{self._parameters(i)}:{self.prints.node(w.node)}"
-                )
-            for c in i.checks:
-                found.setdefault(leaves[c.leaf].path, []).append(
-                    f"!{self._parameters(i)}:{self.prints.node(c.node)}"
-                )
+            parts = [("", leaf, w.node) for leaf, w in i.writes.items()]
+            for mark, leaf, node in [*parts, *(("!", c.leaf, c.node) for c in i.checks)]:
+                key = f"{mark}{self._parameters(i)}:{self.prints.node(node)}"
+                found.setdefault(leaves[leaf].path, []).append(key)
         return {path: sorted(keys) for path, keys in found.items()}
 
     @staticmethod
@@ -324,15 +320,15 @@ class States:
         in_both = np.isin(known_after, known_before)
         found.states = int(in_both.sum())
         self._actions(in_both)
-        # If a search ended early, a state counts as new only up to the depth that both searches reached.
         found.depth = min(_levels(before), _levels(after))
-        limit = (len(after.states), len(before.states))
-        if not found.whole:
-            limit = tuple(
-                int(e.level_starts[min(found.depth, len(e.level_starts) - 1)]) for e in (after, before)
-            )  # type: ignore[assignment]
-        only_new = np.flatnonzero(~in_both[: limit[0]])
-        only_old = np.flatnonzero(~np.isin(known_before[: limit[1]], known_after))
+
+        # If a search ended early, a state counts as new only up to the depth that both searches reached.
+        def compared(explored: Explored) -> int:
+            starts = explored.level_starts
+            return len(explored.states) if found.whole else int(starts[min(found.depth, len(starts) - 1)])
+
+        only_new = np.flatnonzero(~in_both[: compared(after)])
+        only_old = np.flatnonzero(~np.isin(known_before[: compared(before)], known_after))
         found.new_states, found.lost_states = len(only_new), len(only_old)
         if len(only_new):
             found.to_new = _run(after, int(only_new[0]), self.new, "a state that was not reached before")
@@ -408,10 +404,10 @@ def example(
         assert a is not None
         assert b is not None
         after = [_outcome(model, i, state) for model, i in ((old, a), (new, b))]
-        said = [
+        was, now = (
             x if isinstance(x, str) else "; ".join(changes(new, state, x)) or "nothing changes" for x in after
-        ]
-        return f"{sentence}: {said[0]}; now: {said[1]}"
+        )
+        return f"{sentence}: {was}; now: {now}"
     model, refused, other = (old, a, "before") if word == "gained" else (new, b, "now")
     return f"{sentence}: {other} {why_not(model, refused, state)}"
 
@@ -461,19 +457,22 @@ def compare(
     scenario: str,
     before: Image,
     after: Model,
-    asked: Any,
+    request: Any,
     *,
     limit_states: int = LIMIT_STATES,
 ) -> Comparison:
     """Compare a revision's image of a scenario with the model that is traced now.
 
-    ``asked`` is the request for the model ``after``.
+    ``request`` is the request for the model ``after``.
     """
     found = Comparison(scenario)
     old, order = restored(before, after)
-    _settings(found, before, asked)
+    _settings(found, before, request)
     prints = Fingerprints()
-    options_before, options_after = (before["symmetry"], before["deadlock"]), (asked.symmetry, asked.deadlock)
+    options_before, options_after = (
+        (before["symmetry"], before["deadlock"]),
+        (request.symmetry, request.deadlock),
+    )
     found.same_graph = prints.model(old, *options_before) == prints.model(after, *options_after)
     found.reordered = order is not None and list(order) != sorted(order)
     if order is None:
@@ -491,15 +490,15 @@ def restored(before: Image, after: Model) -> tuple[RestoredModel, list[int] | No
     return RestoredModel(before, None if order is None else after.protocol.state, order), order
 
 
-def _settings(found: Comparison, before: Image, asked: Any) -> None:
+def _settings(found: Comparison, before: Image, request: Any) -> None:
     """Add changed parameters and rules, and rules with changed sentences, to the comparison."""
     for word, key in (("parameter", "parameters"), ("rule", "rules")):
-        old, new = before[key], getattr(asked, key)
+        old, new = before[key], getattr(request, key)
         for name in sorted({*old, *new}):
             if old.get(name) != new.get(name):
                 a, b = (_setting(table.get(name)) for table in (old, new))
                 found.settings.append(f"{word} {name}: {a} → {b}")
-    rules = asked.scenario.protocol.rules
+    rules = request.scenario.protocol.rules
     for name, (source, sentence) in before["sentences"].items():
         if name in rules and (rules[name].source, rules[name].sentence) != (source, sentence):
             found.settings.append(f"rule {name} ({source}) is stated otherwise: {rules[name].sentence}")

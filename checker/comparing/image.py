@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,33 +18,25 @@ from pathlib import Path
 from typing import Any
 
 
-def image(model: Any, asked: Any) -> dict[str, Any]:
+def image(model: Any, request: Any) -> dict[str, Any]:
     """A traced model and its request as plain data."""
-    graph = import_module(type(model).__module__.rpartition(".")[0] + ".graph")
-    roots = []
-    for instance in model.instances:
-        roots += [g.node for g in instance.guards]
-        roots += [w.node for w in instance.writes.values()]
-        roots += [c.node for c in instance.checks]
-    for prop in model.properties:
-        roots += [prop.node, prop.premise]
-    liveness, of_steps = getattr(model, "liveness", []), getattr(model, "step_properties", [])
-    for prop in of_steps:
-        roots += [prop.node, prop.premise]
-    for prop in liveness:
-        for case in _cases(prop):
-            roots += [case.premise, *_goals(case)]
-        roots += [group.when for group in prop.groups if getattr(group, "when", None) is not None]
-    nodes = graph.reachable(roots)
+    nodes = import_module(type(model).__module__.rpartition(".")[0] + ".graph").reachable(_roots(model))
     numbers = {node.id: i for i, node in enumerate(nodes)}
 
     def number(node: Any) -> int:
         return numbers[node.id]
 
-    def group_image(group: Any) -> list[Any]:
-        when = getattr(group, "when", None)  # which older revisions do not have
-        own = sorted(group.instances)
-        return [group.label, group.strong, own, None if when is None else number(when)]
+    def condition(prop: Any, stated: Any) -> dict[str, Any]:
+        # Older revisions have no goals.
+        about = {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
+        return {"name": prop.name, **about, "node": number(prop.node), "premise": number(prop.premise)}
+
+    def case(one: Any) -> list[Any]:
+        return [number(one.premise), [number(g) for g in _goals(one)], dict(getattr(one, "parameters", {}))]
+
+    def group(one: Any) -> list[Any]:
+        when = _when(one)
+        return [one.label, one.strong, sorted(one.instances), None if when is None else number(when)]
 
     return {
         "protocol": model.protocol.name,
@@ -64,24 +57,10 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
             }
             for i in model.instances
         ],
-        "properties": [
-            {
-                "name": p.name,
-                **_stated(p.invariant),
-                "node": number(p.node),
-                "premise": number(p.premise),
-            }
-            for p in model.properties
-        ],
+        "properties": [condition(p, p.invariant) for p in model.properties],
         "step_properties": [
-            {
-                "name": p.name,
-                **_stated(p.stated),
-                "node": number(p.node),
-                "premise": number(p.premise),
-                "asked": sorted(p.asked),
-            }
-            for p in of_steps
+            {**condition(p, p.stated), "asked": sorted(p.asked)}
+            for p in getattr(model, "step_properties", [])
         ],
         "liveness": [
             {
@@ -89,25 +68,29 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "kind": str(p.liveness.kind),
                 "source": p.liveness.source,
                 "meaning": p.liveness.meaning,
-                "cases": [
-                    [number(c.premise), [number(g) for g in _goals(c)], dict(getattr(c, "parameters", {}))]
-                    for c in _cases(p)
-                ],
-                "groups": [group_image(g) for g in p.groups],
+                "cases": [case(one) for one in _cases(p)],
+                "groups": [group(one) for one in p.groups],
             }
-            for p in liveness
+            for p in getattr(model, "liveness", [])
         ],
-        "parameters": dict(asked.parameters),
-        "rules": {name: bool(on) for name, on in asked.rules.items()},
+        "parameters": dict(request.parameters),
+        "rules": {name: bool(on) for name, on in request.rules.items()},
         "sentences": {n: [r.source, r.sentence] for n, r in type(model.protocol).rules.items()},
-        "symmetry": bool(asked.symmetry),
-        "deadlock": bool(asked.deadlock),
+        "symmetry": bool(request.symmetry),
+        "deadlock": bool(request.deadlock),
     }
 
 
-def _stated(stated: Any) -> dict[str, Any]:
-    """A property's source (its rule numbers) and meaning, and True if it is a goal. Older revisions have no goals."""
-    return {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
+def _roots(model: Any) -> Iterator[Any]:
+    """The expressions of a model. Older revisions have no step properties, liveness or fairness conditions."""
+    for i in model.instances:
+        yield from (part.node for part in (*i.guards, *i.writes.values(), *i.checks))
+    for prop in (*model.properties, *getattr(model, "step_properties", [])):
+        yield from (prop.node, prop.premise)
+    for prop in getattr(model, "liveness", []):
+        for case in _cases(prop):
+            yield from (case.premise, *_goals(case))
+        yield from (_when(group) for group in prop.groups if _when(group) is not None)
 
 
 def _cases(prop: Any) -> Any:
@@ -119,28 +102,33 @@ def _goals(case: Any) -> list[Any]:
     return list(case.goals) if hasattr(case, "goals") else [case.goal]
 
 
+def _when(group: Any) -> Any:
+    """The condition of a fair group; None in older revisions."""
+    return getattr(group, "when", None)
+
+
 def type_image(type_: Any) -> Any:
     """A type as plain data: the name of its kind, followed by its parts."""
     kind = type(type_).__name__
-    if kind == "BoolType":
-        return [kind]
-    if kind == "IntType":
-        return [kind, type_.low, type_.high, type_.bound]
-    if kind == "Index":
-        return [kind, type_.name, type_.size]
-    if kind == "Enum":
-        return [kind, type_.name, list(type_.members)]
-    if kind == "Set":
-        return [kind, type_image(type_.index)]
-    if kind == "Option":
-        return [kind, type_image(type_.content_type)]
-    if kind in ("Array", "MessageKind"):
-        kind = "Array"
-        return [kind, type_image(type_.index), type_image(type_.element)]
-    if kind == "Seq":
-        return [kind, type_image(type_.element), type_.maximum, type_.bound]
-    if kind in ("Struct", "Messages"):
-        return ["Struct", type_.name, [[name, type_image(inner)] for name, inner in type_.fields.items()]]
+    match kind:
+        case "BoolType":
+            return [kind]
+        case "IntType":
+            return [kind, type_.low, type_.high, type_.bound]
+        case "Index":
+            return [kind, type_.name, type_.size]
+        case "Enum":
+            return [kind, type_.name, list(type_.members)]
+        case "Set":
+            return [kind, type_image(type_.index)]
+        case "Option":
+            return [kind, type_image(type_.content_type)]
+        case "Array" | "MessageKind":
+            return ["Array", type_image(type_.index), type_image(type_.element)]
+        case "Seq":
+            return [kind, type_image(type_.element), type_.maximum, type_.bound]
+        case "Struct" | "Messages":
+            return ["Struct", type_.name, [[name, type_image(inner)] for name, inner in type_.fields.items()]]
     raise TypeError(f"the type {type_} is not known")
 
 
@@ -160,18 +148,18 @@ def main(root: str) -> None:
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
     scenarios = _module(parts, "scenarios.scenario_files", "asking.scenarios", "scenarios")
-    request = _module(parts, "scenarios.request", "asking.request", "request")
+    requests = _module(parts, "scenarios.request", "asking.request", "request")
 
     for line in sys.stdin:
         try:
-            said = json.loads(line)
-            changes = [said[key] for key in ("parameters", "rules") if key in said]
-            asked = request.Request.of(scenarios.find(said["scenario"]), request.Overrides(*changes))
-            if said.get("proof"):
+            wanted = json.loads(line)
+            changes = [wanted[key] for key in ("parameters", "rules") if key in wanted]
+            request = requests.Request.of(scenarios.find(wanted["scenario"]), requests.Overrides(*changes))
+            if wanted.get("proof"):
                 with suppress(ImportError):
                     solver = _module(parts, "engines.solver.helpers", "engines.solver.induction")
-                    asked = getattr(solver, "with_helpers", lambda same: same)(asked)
-            found = image(asked.model(), asked)
+                    request = getattr(solver, "with_helpers", lambda same: same)(request)
+            found = image(request.model(), request)
         except Exception as wrong:
             found = {"error": f"{type(wrong).__name__}: {wrong}"}
         print(json.dumps(found), flush=True)

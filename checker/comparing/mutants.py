@@ -28,6 +28,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.program import roots_of
 from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram
 from highwater.checker.engines.solver.difference import instances_of_both, leads_elsewhere
 from highwater.checker.engines.state_graph import Explored, Words
@@ -125,12 +126,6 @@ class MutatedModel(Model):
         return {number: frozenset(names) for number, names in sorted(found.items())}
 
 
-def roots_of(instance: Instance) -> list[Node]:
-    """The expressions of an instance: its guards, written values and checks."""
-    nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
-    return nodes + [c.node for c in instance.checks]
-
-
 _Levels = TypeVar("_Levels", bound=NativeLevels)
 _FIRST, _MOST = 1 << 6, 1 << 14
 """The numbers of states that are compared at a time, at first and at most: most mutants differ early."""
@@ -180,9 +175,9 @@ def mutant_graph(program: LinkProgram, mutant: int, options: SearchOptions) -> E
     """All states of a mutant and the steps between them, up to a limit. Raises the errors of ``explore``."""
     program.judging = False
     try:
-        asked = replace(options, deadlock=False, all_states=True, stop_at_first=False)
-        with closing(levels_of(GraphLevels, program, asked, mutant)) as levels:
-            run = BreadthFirst(program.model, levels, asked, None)
+        options = replace(options, deadlock=False, all_states=True, stop_at_first=False)
+        with closing(levels_of(GraphLevels, program, options, mutant)) as levels:
+            run = BreadthFirst(program.model, levels, options, None)
             run.explore()
             return Linking(run, levels).explored()
     finally:
@@ -219,14 +214,14 @@ class StepComparison:
             pairs = instances_of_both(*sides)
             guards = [(a.enabled if a else graph.FALSE, b.enabled if b else graph.FALSE) for a, b in pairs]
             effects = [(a, b) for a, b in pairs if a is not None and b is not None]
-            asked = [graph.any_(graph.not_(graph.eq(*own)) for own in guards)]
-            asked.append(graph.any_(graph.and_(*own) for own in guards))
+            differ = graph.any_(graph.not_(graph.eq(*own)) for own in guards)
+            both = graph.any_(graph.and_(*own) for own in guards)
             other = graph.any_(_effect_differs(a, b, model.inputs) for a, b in effects)
             layout = self._program.layout
-            self._actions[name] = tuple(Evaluation(layout, n) for n in (asked, [other]))  # type: ignore[assignment]
+            self._actions[name] = Evaluation(layout, [differ, both]), Evaluation(layout, [other])
         guards_differ, effect_differs = self._actions[name]
-        found, both = guards_differ(states)
-        where = np.flatnonzero(both)
+        found, possible = guards_differ(states)
+        where = np.flatnonzero(possible)
         found[where] |= effect_differs(states[where])[0]
         return found
 

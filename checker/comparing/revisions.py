@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from highwater.checker.base.problems import InputError
 from highwater.model.language import Action, Invariant, Liveness, Model, StepProperty, Struct, graph, types
@@ -29,7 +29,7 @@ OWN = ("highwater", "model", "invariants", "checker", "traces")
 """The folders that a revision of this repository needs to trace its own models. Older revisions lack `highwater`."""
 
 
-Asked = Mapping[str, Any]
+ImageRequest = Mapping[str, Any]
 """A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that override its own; ``proof``, True to
 add the helpers of a proof."""
 
@@ -48,22 +48,22 @@ class Revision:
         """The directory in the revision that corresponds to the baseline's root."""
         return self.directory / self.prefix
 
-    def images(self, asked: Sequence[Asked]) -> list[Image]:
+    def images(self, requests: Sequence[ImageRequest]) -> list[Image]:
         """For each request, the image of its model in this revision, or ``{"error": …}``."""
         source = pkgutil.get_data(__package__, "image.py")
         assert source is not None
         done = subprocess.run(
             [sys.executable, "-I", "-c", source.decode(), str(self.directory)],
-            input="".join(f"{json.dumps(one)}\n" for one in asked),
+            input="".join(f"{json.dumps(one)}\n" for one in requests),
             capture_output=True,
             text=True,
             check=False,
             cwd=self.root,
         )
         lines = done.stdout.splitlines()
-        if done.returncode or len(lines) != len(asked):
-            said = done.stderr.strip().splitlines()
-            raise InputError(f"{self.name}: its models cannot be traced: {said[-1] if said else 'no answer'}")
+        if done.returncode or len(lines) != len(requests):
+            reason = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+            raise InputError(f"{self.name}: its models cannot be traced: {reason}")
         return [json.loads(line) for line in lines]
 
 
@@ -123,6 +123,7 @@ def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
         archive.extractall(directory)
 
 
+Stated = TypeVar("Stated", Invariant, StepProperty)
 Image = Mapping[str, Any]
 """A traced model and its request as plain data, as ``image.py`` writes them."""
 
@@ -165,21 +166,14 @@ class RestoredModel(Model):
             for i in image["instances"]
         ]
         self.properties = [
-            Property(
-                Invariant(p["name"], _documented(p["meaning"]), p["source"], goal=p.get("goal", False)),
-                nodes[p["node"]],
-                nodes[p["premise"]],
-            )
+            Property(_stated(Invariant, p), nodes[p["node"]], nodes[p["premise"]])
             for p in image["properties"]
         ]
         self.step_properties = [
             TracedStepProperty(
-                StepProperty(p["name"], _documented(p["meaning"]), p["source"], goal=p.get("goal", False)),
-                nodes[p["node"]],
-                nodes[p["premise"]],
-                frozenset(p["asked"]),
+                _stated(StepProperty, p), nodes[p["node"]], nodes[p["premise"]], frozenset(p["asked"])
             )
-            for p in image.get("step_properties", ())  # which older revisions do not have
+            for p in image["step_properties"]
         ]
         self.liveness = [
             TracedLiveness(
@@ -196,12 +190,13 @@ class RestoredModel(Model):
             for p in image["liveness"]
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
-        initial = [[0] * len(self.leaves) for _ in image["initial"]]
-        for scalars, plain in zip(initial, image["initial"], strict=True):
-            for number, value in zip(order, plain, strict=True):
-                scalars[number] = value
+        initial = (dict(zip(order, plain, strict=True)) for plain in image["initial"])
         self.__dict__["start"] = None
-        self.__dict__["initial"] = [tuple(scalars) for scalars in initial]
+        self.__dict__["initial"] = [tuple(state[i] for i in range(len(order))) for state in initial]
+
+
+def _stated(kind: type[Stated], image: Mapping[str, Any]) -> Stated:
+    return kind(image["name"], _documented(image["meaning"]), image["source"], goal=image["goal"])
 
 
 def _documented(text: str) -> Callable[..., None]:

@@ -176,8 +176,8 @@ def _refuse(directory: Path) -> None:
     """Report an untrusted directory once, and turn the cache off in this process and its future children."""
     if os.environ.get(VARIABLE) != OFF:
         os.environ[VARIABLE] = OFF
-        said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
-        print(said, file=sys.stderr, flush=True)
+        problem = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
+        print(problem, file=sys.stderr, flush=True)
 
 
 # Facts about a request are cached beside the machine code. The key of a fact is the request's key
@@ -186,13 +186,13 @@ def _refuse(directory: Path) -> None:
 Fact = TypeVar("Fact")
 
 
-def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
+def found(kind: type[Fact], identity: bytes | None, *parts: object) -> Fact | None:
     """The cached fact (a dataclass ``kind``) about a model; None if the cache has none.
 
-    ``identity`` is the model's key; None if the model has no key. ``asked`` are further parts of the fact's key.
+    ``identity`` is the model's key; None if the model has no key. ``parts`` are the other parts of the fact's key.
     """
     place = None if identity is None else chosen()
-    content = None if place is None else place.get(_key(kind, identity, asked))
+    content = None if place is None else place.get(_key(kind, identity, parts))
     if content is None:
         return None
     try:
@@ -201,12 +201,12 @@ def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | No
         return None
 
 
-def keep(fact: object, identity: bytes | None, *asked: object) -> None:
+def keep(fact: object, identity: bytes | None, *parts: object) -> None:
     """Cache a fact about a model, for ``found``. If ``identity`` is None, nothing is cached."""
     place = None if identity is None else chosen()
     if place is not None:
-        place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))
+        place.put(_key(type(fact), identity, parts), msgspec.json.encode(fact))
 
 
-def _key(kind: type[object], identity: bytes | None, asked: object) -> bytes:
-    return hashlib.sha256(repr(("fact", kind.__qualname__, identity, asked)).encode()).digest()
+def _key(kind: type[object], identity: bytes | None, parts: object) -> bytes:
+    return hashlib.sha256(repr(("fact", kind.__qualname__, identity, parts)).encode()).digest()

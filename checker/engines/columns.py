@@ -225,7 +225,7 @@ class TransitionTable:
             for judged in of_instance
             if judged.node is not graph.TRUE
         ]
-        self._asked = [(number, np.uint64(1 << judged.number)) for number, judged in own]
+        self._judged = [(number, np.uint64(1 << judged.number)) for number, judged in own]
         self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
     def columns(
@@ -259,9 +259,9 @@ class TransitionTable:
         if self._holds is None or not len(sources):
             return broken
         order = np.argsort(instances, kind="stable")
-        starts = np.searchsorted(instances[order], [n for n, _ in self._asked])
-        ends = np.searchsorted(instances[order], [n for n, _ in self._asked], side="right")
-        for (_, bit), holds, start, end in zip(self._asked, self._holds(states), starts, ends, strict=True):
+        starts = np.searchsorted(instances[order], [n for n, _ in self._judged])
+        ends = np.searchsorted(instances[order], [n for n, _ in self._judged], side="right")
+        for (_, bit), holds, start, end in zip(self._judged, self._holds(states), starts, ends, strict=True):
             own = order[start:end]
             broken[own[~holds[sources[own]]]] |= bit
         return broken

@@ -165,9 +165,9 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
     Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph proves
     that there is no such run.
     """
-    looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
+    conditions = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
-    told = [np.asarray(v, dtype=bool) for v in evaluated(explored, [*nodes, *looks.values()])]
+    values = iter([np.asarray(v, dtype=bool) for v in evaluated(explored, [*conditions.values(), *nodes])])
     fairness = FairGroups(
         prop.groups,
         explored.offsets,
@@ -175,16 +175,15 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
         explored.instances,
         explored.cut_offsets,
         explored.cut_instances,
-        dict(zip(looks, told[len(nodes) :], strict=True)),
+        {number: next(values) for number in conditions},
     )
-    values = iter(told)
     violated: list[int] = []
     best: tuple[int, Tree, Loop] | None = None
     premises = 0
     for number, case in enumerate(prop.cases):
         premise, *goals = itertools.islice(values, 1 + len(case.goals))
-        asked, tree, visits = _open(explored, prop.kind, premise, goals)
-        premises += asked
+        open_count, tree, visits = _open(explored, prop.kind, premise, goals)
+        premises += open_count
         loop = shortest_loop(tree.steps, tree, fairness, visits)
         if loop is not None:
             violated.append(number)

@@ -58,10 +58,10 @@ class Application:
         if name not in self.views.answers or len(request.query_string) > _MOST:
             raise NotFound
         try:
-            said, status = self.views.answers[name](request.args), 200
+            answer, status = self.views.answers[name](request.args), 200
         except InputError as wrong:
-            said, status = {"error": str(wrong)}, 400
-        return Response(json.dumps(said), status, content_type="application/json")
+            answer, status = {"error": str(wrong)}, 400
+        return Response(json.dumps(answer), status, content_type="application/json")
 
 
 class _Quiet(WSGIRequestHandler):

@@ -28,6 +28,7 @@ from highwater.model.language import Array, Index, Model, Set, Struct, graph
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
+from highwater.model.language.model import Instance
 from highwater.model.language.model import said as plainly
 from highwater.model.language.protocol import ChoiceError
 from highwater.model.language.types import IntType, Type
@@ -128,6 +129,11 @@ class Session:
     def possible(self, state: Scalars) -> list[int]:
         """The indices of the instances that can be taken in a state and are not pruned at a bound."""
         return [number for number, fate in enumerate(self.choices.fates(state)) if fate == POSSIBLE]
+
+    def steps(self, state: Scalars) -> dict[str, tuple[Instance, Scalars]]:
+        """The steps that can be taken in a state: by its text, each instance with the state after it."""
+        steps = [(self.model.instances[n], self.after(state, n)) for n in self.possible(state)]
+        return {str(instance): (instance, after) for instance, after in steps}
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the invariants that are false in a state."""
@@ -319,20 +325,16 @@ class Answers:
         state = self.session.states(self._path(arguments))[-1]
         if [leaf.path for leaf in other.model.leaves] != [leaf.path for leaf in self.session.model.leaves]:
             return {"name": name, "comparable": False, "more": [], "less": [], "otherwise": []}
-        here = {str(i): n for n, i in enumerate(self.session.model.instances)}
-        there = {str(i): n for n, i in enumerate(other.model.instances)}
-        can = {str(self.session.model.instances[n]) for n in self.session.possible(state)}
-        could = {str(other.model.instances[n]) for n in other.possible(state)}
-        both = can & could
+        here, there = self.session.steps(state), other.steps(state)
         return {
             "name": name,
             "comparable": True,
-            "more": [other.model.instances[there[i]].sentence for i in there if i in could - can],
-            "less": [self.session.model.instances[here[i]].sentence for i in here if i in can - could],
+            "more": [step.sentence for key, (step, _) in there.items() if key not in here],
+            "less": [step.sentence for key, (step, _) in here.items() if key not in there],
             "otherwise": [
-                self.session.model.instances[here[i]].sentence
-                for i in here
-                if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
+                step.sentence
+                for key, (step, after) in here.items()
+                if key in there and after != there[key][1]
             ],
         }
 

@@ -13,7 +13,7 @@ from highwater.checker.base.text import change, lines
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.any_size import AnySizeResult
 from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
-from highwater.checker.engines.solver.difference import Differences, Witness, told
+from highwater.checker.engines.solver.difference import Differences, Witness, witness_lines
 from highwater.checker.engines.solver.terms import BEYOND
 from highwater.checker.report.results import STOPPED, Result, status_of
 from highwater.checker.scenarios.request import Checked, Request
@@ -169,7 +169,7 @@ class DifferenceResult:
             if witness and witnesses:
                 chosen = ", ".join(f"{k}={said(v)}" for k, v in witness.parameters.items())
                 yield f"{action}({chosen}) differs{f' ({self.rule})' if self.rule else ''}"
-                yield from told(self.whole, witness, self.sides)
+                yield from witness_lines(self.whole, witness, self.sides)
                 yield ""
         if found.stopped_by:
             yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import LONGEST, condition, value
-from highwater.checker.explore.session import Path, Session, examples
+from highwater.checker.explore.session import Path, Session
 from highwater.checker.scenarios.request import asked
 from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
@@ -73,16 +73,6 @@ def test_a_condition_means_what_python_means(
     assert len(set(said)) == 2 or text in NEVER_OTHERWISE
 
 
-def test_enabled_agrees_with_the_guards(session: Session, states: list[tuple[int, ...]]) -> None:
-    ask = compile_nodes([condition(session.model, "enabled('send_fetch', f=1)")])
-    number = session.number("send_fetch", {"f": 1})
-    said = [bool(ask(state)[0]) for state in states]
-    assert said == [
-        not session.interpreter.refusals(state, session.model.instances[number]) for state in states
-    ]
-    assert len(set(said)) == 2
-
-
 WRONG = {
     "": "is no condition",
     "partition": "is a value, not a condition",
@@ -141,15 +131,3 @@ def test_random_text_is_a_condition_or_is_refused(session: Session, text: str) -
     except InputError:
         return
     assert found.sort == graph.BOOL
-
-
-@pytest.mark.parametrize(
-    "name", ["truncation/kip-101", "replication/defect-late-fetch", "docs/examples/register.toml"]
-)
-def test_example_conditions_of_the_page_are_valid(name: str) -> None:
-    session = Session(asked(name).model())
-    sought, watched = examples(session.model.protocol.state)
-    assert sought
-    assert watched.startswith("size(")
-    assert session.said(session.model.initial[0], sought) in ("false", "true")
-    assert session.said(session.model.initial[0], watched).isdecimal()

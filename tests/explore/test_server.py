@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from werkzeug.test import Client, TestResponse
 
-from highwater.checker.engines.by_name import search
 from highwater.checker.explore.condition import condition
 from highwater.checker.explore.server import Application, explorer_page
 from highwater.checker.explore.session import Answers, Path
 from highwater.checker.scenarios.request import asked
-from highwater.checker.scenarios.search import SearchOptions
 from tests.checker.conftest import ROOT
 
 TOKEN = "a-secret"
@@ -75,13 +73,6 @@ def test_a_run(client: Client, views: Answers) -> None:
     assert "unknown name 'nothing'" in bad[2][0]
 
 
-def test_violations_are_reported(client: Client, views: Answers) -> None:
-    (violation,) = search("native")(views.session.model, SearchOptions(stop_at_first=True), None).violations
-    path = Path(0, tuple(violation.path))
-    assert ask(client, "run", path=str(path))["violated"] == ["strong_isr"]
-    assert ask(client, "run", path=str(Path(0, path.steps[:-1])))["violated"] == []
-
-
 def test_nearest_and_random(client: Client, views: Answers) -> None:
     found = ask(client, "nearest", path="0", where="next_record_id == 1")
     assert (
@@ -126,10 +117,6 @@ def test_an_invalid_request_gives_an_error(
     client: Client, name: str, asked: dict[str, str], said: str
 ) -> None:
     assert said in ask(client, name, 400, **asked)["error"]
-
-
-def test_too_long_a_question_is_refused(client: Client) -> None:
-    assert client.get(f"/{TOKEN}/run", query_string={"watch": "x" * (1 << 17)}, **HERE).status_code == 404
 
 
 # --- the conditions in docs/explore -------------------------------------------------------------------

@@ -92,13 +92,6 @@ def test_the_nearest_state_is_a_nearest_one(views: Answers) -> None:
     assert met >= 3
 
 
-def test_a_search_changes_nothing_of_the_model(views: Answers) -> None:
-    model = views.session.model
-    before = (model.initial, model.properties, model.liveness, model.start)
-    views.session.nearest(views.session.walk(Path(), 3, 1), "next_record_id == 1")
-    assert (model.initial, model.properties, model.liveness, model.start) == before
-
-
 def test_a_search_does_not_end_at_a_step_that_violates_a_property() -> None:
     session = Answers(asked("replication/controller/sanity-fenced-member-joins")).session
     path = session.nearest(Path(), "partition.partition_epoch > 2")[0]

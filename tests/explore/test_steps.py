@@ -10,7 +10,6 @@ import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Answers, Path, Session, path_of
 from highwater.checker.scenarios.request import asked
-from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.reading import Place
 from highwater.traces.runs.format import StepLine
 
@@ -95,15 +94,3 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
     wrong = StepLine(0, state={"n": 0}, place=place)
     with pytest.raises(InputError, match="no initial state of the model"):
         path_of(session, [wrong])
-
-
-def test_compiled_code_is_reused_by_the_next_request(views: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = views.run({"path": "0"})
-    assert views.run({"path": "0"}) == first  # the second request uses compiled code
-
-    def compiled_again(*_: object) -> None:
-        raise AssertionError("compiled again")
-
-    monkeypatch.setattr("highwater.model.language.interpreter.compile_nodes", compiled_again)
-    assert views.session.interpreter is interpreter_of(views.session.model)
-    assert views.run({"path": "0"}) == first

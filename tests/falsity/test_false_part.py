@@ -172,17 +172,6 @@ def test_of_a_step_both_states_are_named() -> None:
     assert values == {"after.counts[0]": "2", "before.counts[0]": "0"}
 
 
-def test_a_large_expression_is_cut() -> None:
-    @invariant("S")
-    def is_large(m: Small, s: State) -> Truth:
-        total = sum((s.counts[n] * (i + 2) for i in range(50) for n in m.node), s.counts[0])
-        return total == 7
-
-    (leaf,) = leaves(part_of(Model(Small(), [is_large]), "is_large"))
-    assert "…" in leaf[0]
-    assert len(leaf[0]) <= 400
-
-
 @pytest.mark.parametrize(
     "name",
     ["truncation/kip-101", "replication/large-acks", "quorum/large-messages", "zookeeper/large-bounces"],

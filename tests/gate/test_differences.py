@@ -8,10 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from highwater.checker.comparing.differences import ActionChange, Comparison, _levels, compare, lines
+from highwater.checker.comparing.differences import Comparison, compare, lines
 from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
 from highwater.checker.comparing.image import image
 from highwater.checker.comparing.revisions import RestoredModel
@@ -21,9 +20,8 @@ from highwater.checker.engines.solver.difference import (
     Witness,
     instances_of_both,
     nearest_witness,
-    questions_of_both,
 )
-from highwater.checker.engines.solver.terms import Limits, Stopped
+from highwater.checker.engines.solver.terms import Limits
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
 from highwater.checker.scenarios.request import Overrides, Request
@@ -34,9 +32,7 @@ from highwater.model.language import (
     State,
     Struct,
     action,
-    always_eventually,
     graph,
-    invariant,
     require,
 )
 from highwater.model.language.graph import BITS, BOOL, INT
@@ -108,19 +104,6 @@ def test_an_incomplete_comparison_reports_its_depth() -> None:
     new_so_deep = [s for s in after.keys() - before.keys() if after[s] <= found.depth]
     assert found.new_states == len(new_so_deep) > 0
     assert f"within depth {found.depth}" in "\n".join(lines(found))
-
-
-def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
-    """Levels begin at states 0, 1 and 4; 10 states were found."""
-
-    def levels(expanded: int, complete: bool = False) -> int:
-        found: Any = SimpleNamespace(
-            level_starts=np.array([0, 1, 4, 10]), expanded=expanded, complete=complete
-        )
-        return _levels(found)
-
-    assert [levels(n) for n in (0, 1, 3, 4, 9)] == [1, 2, 2, 3, 3]
-    assert levels(10, complete=True) == 3
 
 
 def test_states_of_other_fields_are_not_compared() -> None:
@@ -220,28 +203,11 @@ def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reach
     assert found.before not in reached(new)
 
 
-def test_a_found_state_has_the_invariants() -> None:
-    """If an invariant excludes every difference, the solver finds no state."""
-    old, new, pairs = changed("sender_epoch_check")
-    differs = graph.any_(node for a, b in pairs for node in questions_of_both(a, b, new.inputs))
-    for held, is_found in ((graph.TRUE, True), (graph.not_(differs), False)):
-        vars(old)["properties"] = [SimpleNamespace(node=held)]
-        assert (witness(old, new, pairs) is not None) == is_found
-
-
 def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
     """In an incomplete search, a run could still reach the state."""
     found, _, _ = compared(LEADER, "sender_epoch_check=off", limit_states=500)
     assert not found.whole
     assert [(c.same_so_far, c.unreached, c.beyond) for c in found.actions] == [(True, [], "")]
-
-
-def test_the_report_has_a_line_if_the_solver_gives_up() -> None:
-    with pytest.raises(Stopped):
-        witness(*changed("sender_epoch_check"), seconds=0.0)
-    change = ActionChange("a", "a", asked=True, beyond="the solver was stopped (seconds)")
-    said = lines(Comparison("s", actions=[change], states=1))
-    assert "  other states are unknown: the solver was stopped (seconds)" in said
 
 
 RULES = """
@@ -325,70 +291,6 @@ def test_equivalent_expressions_have_equal_fingerprints() -> None:
         assert Fingerprints().node(one) == Fingerprints().node(other), (one, other)
 
 
-class _One(Protocol):
-    name = "one"
-
-    def define(self) -> Struct:
-        return Struct("State", low=Int(0, 3), high=Int(0, 3))
-
-    def initial(self) -> list[dict[str, object]]:
-        return [{"low": 0, "high": 0}]
-
-    @action()
-    def raise_low(self, s: State) -> None:
-        require("below high", s.low < s.high)
-        require("below the top", s.low < 3)
-        s.next.low = s.low + 1
-
-    @action()
-    def raise_high(self, s: State) -> None:
-        require("below the top", s.high < 3)
-        s.next.high = s.high + 1
-
-
-class _SameOtherwise(Protocol):
-    name = "two"
-
-    def define(self) -> Struct:
-        return Struct("Pair", a=Int(0, 3), b=Int(0, 3))
-
-    def initial(self) -> list[dict[str, object]]:
-        return [{"a": 0, "b": 0}]
-
-    @action()
-    def up_b(self, s: State) -> None:
-        s.next.b = s.b + 1
-        require("there is room", ~(s.b >= 3))
-
-    @action()
-    def up_a(self, s: State) -> None:
-        require("there is room", (s.a <= 2) & (s.b > s.a))
-        s.next.a = s.a + 1
-
-
-class _Another(_One):
-    @action()
-    def raise_low(self, s: State) -> None:
-        require("not over high", s.low <= s.high)
-        require("below the top", s.low < 3)
-        s.next.low = s.low + 1
-
-
-@invariant("test")
-def in_order(m: _One, s: State) -> object:
-    return s.low <= s.high
-
-
-def test_models_that_differ_by_names_and_order_are_one() -> None:
-    def of(model: Model, *options: object) -> str:
-        return Fingerprints().model(model, *options)
-
-    assert of(Model(_One())) == of(Model(_SameOtherwise()))
-    assert of(Model(_One())) != of(Model(_Another()))
-    assert of(Model(_One())) != of(Model(_One(), [in_order]))
-    assert of(Model(_One()), True) != of(Model(_One()), False)
-
-
 NAMES = ("truncation/kip-320-first-try", "replication/defect-former-leader", "replication/controller/small")
 
 
@@ -419,18 +321,3 @@ def test_a_property_of_runs_with_parameters_and_alternatives() -> None:
     for one, other in zip(restored.liveness, model.liveness, strict=True):
         assert one.cases == other.cases
         assert one.groups == other.groups
-
-    def of(goals: Any, nodes: str = "node") -> str:
-        @always_eventually("T", n=nodes, name="live")
-        def some(m: Any, s: State, n: Any) -> Any:
-            return goals(s, n)
-
-        model = Model(Election(), (), [some])
-        return Fingerprints().liveness(model, model.liveness[0])
-
-    def leads(s: State, n: Any) -> Any:
-        return s.leader == n
-
-    assert of(leads) == of(lambda s, n: n == s.leader)
-    assert of(leads) != of(lambda s, n: (s.leader == n) & s.settled)
-    assert len({of(leads), of(leads, "some"), of(leads, "one")}) == 3

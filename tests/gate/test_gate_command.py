@@ -6,13 +6,9 @@ import json
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate import entries
-from highwater.checker.comparing.gate.entries import GateEntry
 from tests.gate.conftest import commit_project, edit, gate, gate_json, git, line_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -49,11 +45,8 @@ def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> N
     assert done.status == 1
     assert "property no_acknowledged_write_is_lost is violated at depth 4, and was not" in done.out
     assert "the leader dies and replica 1 takes over" in done.out, "the run to the new violation"
-    assert "is gone" not in done.out, "a violation has no counts of actions: none is gone"
     assert "action acknowledge: without guard “every live replica has it”" in done.out
     assert "before refused by “every live replica has it”" in done.out
-    assert "action acknowledge has other expressions" in done.out
-    assert "verdict: holds → violated" in done.out
     assert result["status"] == 1
     assert {e["name"]: e["state"] for e in result["entries"]} == {
         "register.toml": "different",
@@ -63,16 +56,12 @@ def test_a_difference_is_in_the_report_the_json_and_the_page(project: Path) -> N
     (explained,) = result["explained"]
     assert explained["new_states"] > 0
     assert explained["to_new_state"][-1]["sentence"] == "the leader acknowledges what it has"
-    assert explained["lost_states"] == 0
-    assert [a["action"] for a in explained["actions"]] == ["acknowledge"]
-    assert "--html page.html: 2 runs to step through" in done.out
     text = (project / "page.html").read_text()
     data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
     violated, reached = data["runs"]
     assert violated["title"] == "register.toml: no_acknowledged_write_is_lost is violated"
     assert violated["steps"][-1]["sentence"] == "the leader dies and replica 1 takes over"
     assert violated["why"]["3"]["leaves"][0][0] == "stored[1] >= acknowledged"
-    assert reached["title"] == "register.toml: a state that was not reached before"
     assert len(reached["steps"]) == 3
 
 
@@ -144,14 +133,6 @@ def test_a_renaming_and_moved_scenarios_pass(project: Path) -> None:
     assert "scenario register.toml is moved-register.toml now" in done.out
 
 
-def test_a_link_to_the_working_tree_is_followed(project: Path) -> None:
-    (project.parent / "link").symlink_to(project)
-    edit(project / "register.py", "fail_over", "take_over")
-    done = gate("--baseline", str(project.parent / "link" / ".highwater" / "gate.toml"))
-    assert done.status == 0, done.output
-    assert "action fail_over is take_over now" in done.out
-
-
 def test_a_scenario_that_is_gone_or_does_not_trace_fails_without_recorded_fingerprints_too(
     project: Path,
 ) -> None:
@@ -165,15 +146,6 @@ def test_a_scenario_that_is_gone_or_does_not_trace_fails_without_recorded_finger
     assert "register-hasty.toml: failed" in done.out
     assert "has no field 'acknowleged'" in done.out
     assert "3 of .highwater/gate.toml: 1 changed, 2 failed" in done.out.splitlines()
-
-
-def test_a_new_scenario_with_another_model_does_not_replace_one_that_is_gone(project: Path) -> None:
-    (project / "register.toml").rename(project / "waits.toml")
-    edit(project / "waits.toml", "writes = 2", "writes = 1")
-    done = gate("--explain", "0")
-    assert done.status == 1, done.output
-    assert "register.toml: failed" in done.out
-    assert "selected, but not in the baseline (--update adds them): waits.toml" in done.out
 
 
 def test_an_exhausted_budget_is_inconclusive_and_lists_entries_not_run(project: Path) -> None:
@@ -254,21 +226,3 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
     assert done.status == 2
     assert wrong in done.err
     assert len(done.err.strip().splitlines()) == 1
-
-
-def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = entries.run
-
-    def interrupted(entry: GateEntry, *given: Any) -> Any:
-        if entry.name == "truncation/kip-279":
-            raise KeyboardInterrupt
-        return honest(entry, *given)
-
-    monkeypatch.setattr(baselines, "run", interrupted)
-    facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = 1\n'
-    names = ("truncation/kip-101", "truncation/kip-279")
-    (project / "b.toml").write_text("format = 1\n" + "".join(map(facts.format, names)))
-    done = gate("--baseline", "b.toml")
-    assert done.status == 130
-    assert "truncation/kip-101: different" in done.out
-    assert done.out.splitlines()[-1].endswith(": 1 different")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker import runner
-from highwater.checker.base.problems import Status
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.fairness import FairGroups
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
@@ -21,7 +18,6 @@ from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import BrokenRunError
 from highwater.checker.report.vacuity import constant_properties
-from highwater.checker.scenarios import listing
 from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.model.language import (
@@ -40,17 +36,14 @@ from highwater.model.language import (
     eventually,
     eventually_always,
     first,
-    invariant,
     leads_to,
     leads_to_always,
     require,
     weak,
 )
-from highwater.model.language.liveness import FairGroup, Liveness, either, strong
-from tests.checker.schema import problems
+from highwater.model.language.liveness import FairGroup, Liveness, either
 from tests.command import highwater
-from tests.liveness import protocols
-from tests.liveness.protocols import Cut, ErrorLoop, Flapping
+from tests.liveness.protocols import Flapping
 from tests.native.on_disk import PARTS, small_batches
 
 
@@ -87,48 +80,6 @@ def test_a_goal_without_fair_actions_is_missed_in_the_initial_state(flapping: Mo
     violation = found(flapping, "sent")
     assert violation is not None
     assert violation.loop_start == len(violation.path)
-
-
-def test_a_fetch_and_error_loop_is_found() -> None:
-    model = Model(ErrorLoop(), (), ErrorLoop.liveness)
-    text = told(model, found(model, "progress"))
-    assert "violated after 0 steps by a loop of 3 steps" in text
-    assert "and then forever:" in text
-    assert "and so on from state 1" in text
-    assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
-
-
-def test_a_fair_step_that_is_cut_can_be_taken() -> None:
-    model = Model(Cut(), (), Cut.liveness)
-    assert found(model, "high") is None  # each loop omits a fair step that could go on beyond the bound
-    unfair = Model(Cut(), (), [replace(protocols.high, fair=())])
-    assert found(unfair, "high") is not None
-
-
-def test_a_step_counts_only_where_its_condition_holds(flapping: Model) -> None:
-    def nothing_is_sent(m: Protocol, s: State) -> Any:
-        return ~s.sent
-
-    def it_is_sent(m: Protocol, s: State) -> Any:
-        return s.sent
-
-    for condition, violated in ((nothing_is_sent, True), (it_is_sent, False)):
-        fair = weak("link_up", when=condition) + strong("deliver")
-        model = Model(Flapping(), (), [replace(protocols.delivered_strongly, fair=fair)])
-        violation = found(model, "delivered_strongly")
-        assert (violation is not None) == violated
-        if violated:
-            (example,) = counterexample.follow_all(model, [violation])
-            assert example.loop is not None
-            assert "weak link_up() where nothing is sent: cannot be taken" in example.loop.fairness
-
-
-def test_unexpanded_states_are_ignored(flapping: Model) -> None:
-    prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
-    explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
-    for expanded, violated in ((1, False), (len(explored.states), True)):
-        early = replace(explored, expanded=expanded, stopped_by="states")
-        assert (violating_run(early, prop).violation is not None) == violated
 
 
 @pytest.mark.parametrize(
@@ -183,35 +134,6 @@ def scenario(tmp_path: Path) -> Any:
 
 
 LIVE = 'properties = ["delivered_weakly", "delivered_strongly"]'
-
-
-def test_a_promise_of_a_violation_is_kept(scenario: Any) -> None:
-    file = scenario(LIVE, "[expect]", 'violated = ["delivered_weakly"]')
-    run = highwater("check", file, "--engine", "interpreter", "--json", "-")
-    assert run.status == 0
-    (result,) = run.results
-    (violation,) = result["violations"]
-    assert result["properties"] == ["delivered_weakly", "delivered_strongly"]
-    assert violation["kind"] == "leads-to"
-    assert violation["loop_start"] < len(violation["trace"])
-    assert result["premises"]["delivered_strongly"] == 2
-
-
-def test_without_being_named_every_liveness_property_is_checked(scenario: Any) -> None:
-    (result,) = highwater("check", scenario(), "--engine", "interpreter", "--json", "-").results
-    assert {"delivered_weakly", "delivered_strongly", "sent"} <= set(result["properties"])
-
-
-def test_a_limit_makes_it_inconclusive(scenario: Any) -> None:
-    run = highwater(
-        "check",
-        scenario('properties = ["delivered_strongly"]'),
-        "--engine",
-        "interpreter",
-        "--limit-states",
-        1,
-    )
-    assert run.status == 3
 
 
 @pytest.mark.parametrize(
@@ -283,39 +205,7 @@ def test_where_the_graph_does_not_fit_the_search_goes_on_on_disk(monkeypatch: py
     assert beside.distinct_states < result.distinct_states
 
 
-@invariant("T")
-def never_up(m: Protocol, s: State) -> Any:
-    return ~s.up
-
-
-def test_all_states_are_seen_where_every_invariant_is_violated() -> None:
-    model = Model(Flapping(), (never_up,), Flapping.liveness)
-    result = search_with_liveness(model, search, nothing_explored, SearchOptions(workers=1))
-    assert result.complete
-    assert result.distinct_states == len(explore(model, SearchOptions()).states)
-    depths = {v.property: v.depth for v in result.violations}
-    assert depths.pop("never_up") == 2
-    assert depths.keys() == {"delivered_weakly", "delivered_if_the_link_stays", "sent"}
-
-
-@pytest.mark.parametrize("name", ["native", "interpreter"])
-def test_an_interrupt_while_loops_are_looked_for_leaves_it_open(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("highwater.checker.engines.liveness.violating_run", interrupted)
-    request = asked("zookeeper/defect-unseen-bounce")
-    outcome = runner.explore(request, name, engines.search(name), SearchOptions(workers=1))
-    assert outcome.distinct_states > 0
-    assert (outcome.verdict, outcome.status) == ("inconclusive", Status.INTERRUPTED)
-
-
 # --- liveness properties for each index value, made in a loop, and "eventually always" ----------------
-
-
-SCHEMA = Path(counterexample.__file__).with_name("result.schema.json")
 
 
 @leads_to("T", fair=weak("serve"), to="client")
@@ -355,9 +245,6 @@ class Counter(Protocol):
         s.next.waits = s.waits.without(to)
 
 
-PROTOCOL = Counter
-
-
 def found_with(model: Model, name: str, engine: str = "interpreter") -> counterexample.Counterexample | None:
     prop = next(p for p in model.liveness if p.name == name)
     explored = engines.explore(engine)(model, SearchOptions(workers=1), None)
@@ -384,39 +271,6 @@ def test_the_failing_parameter_value_is_reported(engine: str) -> None:
 
 def test_it_holds_for_each_where_it_holds() -> None:
     assert found_with(Model(Counter({"hasty": 0}), (), Counter.liveness), "is_served") is None
-
-
-def test_properties_that_are_made_in_a_loop() -> None:
-    model = Model(Counter(), (), Counter.liveness)
-    assert [found_with(model, f"c{i}_is_served") is None for i in (1, 2, 3)] == [True, False, False]
-
-    def of(c: str) -> Any:
-        @invariant("T", name=f"{c}_waits")
-        def waits(m: Any, s: State) -> Any:
-            return s.waits.has(c)
-
-        return waits
-
-    model = Model(Counter(), [of("c1"), of("c3")])
-    assert [p.name for p in model.properties] == ["c1_waits", "c3_waits"]
-
-
-def test_text_and_json_have_the_failing_parameter_value(tmp_path: Path) -> None:
-    (tmp_path / "counter.py").write_text("from tests.liveness.test_liveness import PROTOCOL\n")
-    file = tmp_path / "live.toml"
-    file.write_text(
-        'protocol = "counter.py"\nproperties = ["is_served"]\n[expect]\nviolated = ["is_served"]\n'
-    )
-    run = highwater("check", str(file), "--engine", "interpreter", "--json", "-")
-    assert run.status == 0
-    (violation,) = run.results[0]["violations"]
-    assert violation["property"] == "is_served"
-    assert {violation["parameters"]["to"], *(o["to"] for o in violation["others"])} == {"c2", "c3"}
-    assert problems(run.results, json.loads(SCHEMA.read_text("utf-8"))) == []
-    told = highwater("check", str(file), "--engine", "interpreter")
-    assert f"violated (expected): is_served(to={violation['parameters']['to']}) at depth" in told.out
-    (entry,) = [e for e in listing.entries("liveness") if e["name"] == "proposals_come_to_rest"]
-    assert entry["parameters"] == {}
 
 
 # --- eventually always --------------------------------------------------------------------------------

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,6 @@ import pytest
 from highwater import checker
 from highwater.checker.commands.mutate import status_of
 from highwater.checker.comparing import mutants, mutation
-from highwater.checker.comparing.gate.entries import NUMBERS
-from highwater.checker.comparing.gate.entries import _found as gate_facts
 from highwater.checker.comparing.mutants import (
     EQUIVALENT,
     HOLDS,
@@ -34,15 +30,11 @@ from highwater.checker.comparing.mutants import (
     VIOLATED,
     Examination,
     MutantResult,
-    MutantSearch,
     MutatedModel,
     Record,
     counts_of,
-    levels_of,
     program_for,
-    roots_of,
 )
-from highwater.checker.comparing.mutants import mutant_graph as graph_of
 from highwater.checker.comparing.mutation import (
     Findings,
     MutationRun,
@@ -53,11 +45,9 @@ from highwater.checker.comparing.mutation import (
     perform,
     source_of,
 )
-from highwater.checker.engines import cache, native, reference
-from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines import cache, reference
+from highwater.checker.engines.native.program import roots_of
 from highwater.checker.engines.native.state_graph import LinkProgram
-from highwater.checker.engines.native.state_graph import explore as graph_alone
-from highwater.checker.engines.state_graph import Explored
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
@@ -127,15 +117,6 @@ def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path
     assert again.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_the_full_list_has_every_mutant_and_fits_the_width(whole: Findings, width: int) -> None:
-    listed, counts = list(lines(whole, full=True, width=width)), as_json(whole)["counts"]
-    assert all(len(line) <= width for line in listed)
-    text = " ".join(" ".join(listed).split())
-    assert text.count(f"] {KILLED}: no_acknowledged_write_is_lost is violated at depth ") > 5
-    assert text.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == counts[EQUIVALENT]
-
-
 def test_mutants_are_killed_by_properties_or_noticed_by_counts(whole: Findings) -> None:
     found = verdicts(whole)
     assert found["guard", 'require("every live replica has it", holds)', "dropped"] == KILLED
@@ -198,10 +179,6 @@ def test_an_interrupted_run_reports_and_keeps_its_results(
     assert found.interrupted
     assert status_of(found) == 130
     assert any("interrupted" in line for line in lines(found, full=False, width=80))
-    missing = sum(not r.results for r in found.records.values())
-    assert f"{missing:>6,} not compared" in list(lines(found, full=False, width=None))
-    assert any("] not compared" in line for line in lines(found, full=True, width=None))
-    assert not any(r.verdict == SURVIVED and not r.results for r in found.records.values())
     before = set(numbers[:5])
     assert verdicts(compared(register, reuse=True)) == verdicts(whole)
     assert before.isdisjoint(numbers[6:])
@@ -214,26 +191,6 @@ def test_only_compares_the_mutants_of_an_action_or_a_line(register: Path) -> Non
     by_line = compared(register, only=(line,))
     assert {r.mutant.place for r in by_line.records.values()} == {line}
     assert set(by_line.records) < set(by_action.records)
-    whole_path = next(r.mutant.path for r in by_line.records.values())
-    number = line.rpartition(":")[2]
-    assert set(compared(register, only=(f"{whole_path}:{number}",)).records) == set(by_line.records)
-
-
-def test_beyond_the_limit_of_states_mutants_are_killed_or_noticed_but_not_equivalent(
-    register: Path, whole: Findings
-) -> None:
-    found = compared(register, limit_states=8)
-    assert found.scenarios == {str(register): None}
-    assert "only the nearest 9 states" in found.notes[0]
-    some = verdicts(found)
-    assert {m for m, v in some.items() if v == KILLED} <= {
-        m for m, v in verdicts(whole).items() if v == KILLED
-    }
-    assert set(some.values()) == {KILLED, NOTICED, SURVIVED}
-    assert status_of(found) == 1
-    assert any(
-        "the limit of states ended the comparison" in line for line in lines(found, full=False, width=None)
-    )
 
 
 def test_a_scenario_is_left_out_if_the_protocol_fails_its_expectation(register: Path) -> None:
@@ -252,12 +209,6 @@ def lamp(directory: Path, text: str, scenario: str = "") -> Path:
     return directory / "lamp.toml"
 
 
-def test_a_scenario_is_left_out_if_the_protocol_violates_liveness(tmp_path: Path) -> None:
-    found = compared(lamp(tmp_path, LAMP.replace(', fair=weak("switch")', "")))
-    assert "left out: liveness properties are violated" in found.notes[0]
-    assert found.left_out
-
-
 def test_liveness_kills_mutants_that_only_counts_notice_without_it(tmp_path: Path) -> None:
     scenario = lamp(tmp_path, LAMP, 'properties = ["it_gets_light"]\n')
     found = compared(scenario)
@@ -269,36 +220,6 @@ def test_liveness_kills_mutants_that_only_counts_notice_without_it(tmp_path: Pat
     assert as_json(found)["counts"][SURVIVED] == 1
     assert problems(as_json(found), SCHEMA) == []
     assert KILLED not in verdicts(compared(scenario, liveness=False)).values()
-
-
-def test_liveness_is_checked_beyond_an_expected_violation(tmp_path: Path) -> None:
-    """The search for the invariant ends early; liveness is checked in all states."""
-    text = LAMP.replace('weak("switch")', 'weak("switch", "look")')
-    text = text.replace("return s.on\n", "return s.seen\n", 1).replace(
-        "return ~s.seen | s.on", "return s.seen"
-    )
-    expected = '[expect]\nviolated = ["it_is_seen_by_its_light"]\n'
-    found = verdicts(
-        compared(lamp(tmp_path, text, f'properties = ["invariants", "it_gets_light"]\n{expected}'))
-    )
-    assert found["write", "s.next.seen", "dropped"] == KILLED
-    assert found["write", "s.next.on", "dropped"] == KILLED
-
-
-DIGEST = """
-from highwater.checker.scenarios import scenario_files as scenarios
-from highwater.checker.comparing.mutants import Examination
-from highwater.checker.scenarios.request import Overrides, Request
-
-print(Examination(Request.of(scenarios.find("truncation/kip-320"), Overrides())).digest)
-"""
-
-
-def test_the_digest_does_not_depend_on_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    scenario_model("truncation/kip-279")
-    exec(DIGEST, {})
-    fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)
-    assert fresh.stdout == capsys.readouterr().out
 
 
 # --- the four verdicts --------------------------------------------------------------------------------
@@ -355,44 +276,12 @@ def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
     assert plain["operation", "s.seen & s.on", "and: left only"] == (EQUIVALENT,)
 
 
-def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol's search stops after 3 of its 8 states; a mutant without the violation may use all."""
-    monkeypatch.setattr(mutants, "_TIMES", 1)
-    monkeypatch.setattr(mutants, "_MORE", 0)
-    found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')
-    found.states = 8
-    assert named(found, results_of(found))["write", "s.next.up", "dropped"] == (
-        KILLED,
-        HOLDS,
-        "it_stays_down",
-        4,
-    )
-
-
 def test_steps_that_only_one_count_or_none_shows(tmp_path: Path) -> None:
     """One mutant disables a step that was pruned; another takes another instance between the same states."""
     found = examination(tmp_path, COUNTER, "counter", "properties = []\n")
     plain = named(found, results_of(found))
     assert plain["operation", "s.count <= 3", "<=: <"] == (NOTICED, "cut.top", 6, 4)
     assert plain["operation", "s.side == side", "==: !="] == (SURVIVED, SAME_COUNTS)
-
-
-@pytest.mark.parametrize("name", ["truncation/kip-320", "quorum/small-elections", "truncation/kip-101"])
-def test_the_counts_are_those_of_the_gate(name: str) -> None:
-    """Compares all numbers of the scenario in the baseline, by name."""
-    model = scenario_model(name)
-    result = native.search(model, SearchOptions(workers=1))
-    violated = {v.property: v.depth for v in result.violations}
-    facts = gate_facts(model, result, violated, symmetry=False, deadlock=False)
-    numbers = {
-        f"{table}.{one}" if isinstance(found, dict) else table: count
-        for table in NUMBERS
-        if (found := facts.get(table)) is not None
-        for one, count in (found.items() if isinstance(found, dict) else [("", found)])
-    }
-    own = counts_of(result)
-    assert {count: own[count] for count in numbers} == numbers
-    assert [count for count in own.keys() - numbers if own[count]] == []
 
 
 def steps_of(model: MutatedModel) -> dict[Scalars, tuple[int, list[Any]]]:
@@ -500,17 +389,6 @@ def steps_by_the_reference(model: Model) -> Summary:
     return found.distinct_states, found.depth, found.generated_states, violations
 
 
-def by_the_kernels(program: LinkProgram, number: int) -> Summary:
-    """A summary of the native search of a mutant, using the machine code of all mutants."""
-    with closing(levels_of(NativeLevels, program, _ALL, number)) as levels:
-        try:
-            found = MutantSearch(levels, frozenset(program.model.safety)).explore()
-        except BoundError:
-            return ("leaves its type",)
-    violations = sorted((v.property, v.depth) for v in found.violations)
-    return found.distinct_states, found.depth, found.generated_states, violations
-
-
 @functools.cache
 def of_mutant(mutated: MutatedModel, number: int) -> Summary:
     return steps_by_the_reference(at(mutated, number))
@@ -548,25 +426,3 @@ def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, 
             assert steps_by_the_reference(model) == of_mutant(mutated, number), mutant
             compared += 1
     assert compared > 90 // every
-
-
-def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: LinkProgram) -> None:
-    """Compares kernels that contain all mutants with the interpreter on each mutant."""
-    for number, mutant in mutated.mutants.items():
-        assert by_the_kernels(program, number) == of_mutant(mutated, number), mutant
-
-
-def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: LinkProgram) -> None:
-    """The graph by the machine code of all mutants equals the graph by the mutant's own code."""
-    names = ("level_starts", "offsets", "targets", "instances", "cut_offsets", "cut_instances")
-
-    def arrays(explored: Callable[[], Explored]) -> list[Any] | None:
-        try:
-            found = explored()
-        except BoundError:
-            return None
-        return [getattr(found, name).tolist() for name in names]
-
-    for number in sorted(mutated.mutants)[::7]:
-        alone = arrays(functools.partial(graph_alone, at(mutated, number), _ALL))
-        assert alone == arrays(functools.partial(graph_of, program, number, _ALL)), number

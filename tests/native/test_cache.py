@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import sqlite3
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
@@ -23,9 +18,7 @@ import pytest
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.cache import FILE, Cache
 from highwater.checker.engines.native import compiler, machine
-from highwater.checker.engines.native.common import common_machine
 from highwater.checker.engines.native.machine import Effort, Machine, Processor, TextName
-from tests.command import highwater
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -126,15 +119,6 @@ def test_an_untrusted_file_is_not_read(folder: Path, how: Callable[[Path], None]
     assert kept.get(KEY) == CONTENT
 
 
-def test_a_file_of_another_user_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The digests are correct: somebody made them that way."""
-    Cache(folder).put(KEY, CONTENT)
-    with monkeypatch.context() as other:
-        other.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        assert Cache(folder).get(KEY) is None
-    monkeypatch.undo()
-
-
 def test_a_content_under_another_key_is_not_taken(folder: Path) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
@@ -166,47 +150,6 @@ def test_a_file_that_is_no_database_of_this_version_is_replaced(folder: Path, co
     assert kept.get(KEY) is None
     kept.put(KEY, CONTENT)
     assert kept.get(KEY) == CONTENT
-
-
-def test_an_unwritable_cache_keeps_nothing(
-    tmp_path: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("no directory")
-    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "file"))
-    assert [answer(1), answer(1)] == [1, 1]
-    assert len(made) == 2
-    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "file" / "below"))
-    assert answer(1) == 1
-
-
-def _limited() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
-
-
-def test_on_a_full_disk_what_is_there_is_read_and_nothing_is_stored(folder: Path) -> None:
-    kept = Cache(folder)
-    kept.put(KEY, CONTENT)
-    program = (
-        "import sys; from pathlib import Path; from highwater.checker.engines.cache import Cache\n"
-        "kept = Cache(Path(sys.argv[1])); kept.put(b'o' * 32, bytes(1 << 20))\n"
-        "sys.exit(kept.get(b'o' * 32) is not None or kept.get(b'k' * 32) is None)"
-    )
-    subprocess.run([sys.executable, "-c", program, folder], check=True, preexec_fn=_limited)
-    assert (kept.get(KEY), kept.get(OTHER)) == (CONTENT, None)
-    assert [path.name for path in folder.iterdir()] == [FILE]
-
-
-def test_a_file_that_can_only_be_read_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Cache(folder)
-    kept.put(KEY, CONTENT)
-    change(folder, "UPDATE entries SET used = 0")
-    honest = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda path, **how: honest(f"file:{path}?mode=ro", uri=True, **how)
-    )
-    kept.put(OTHER, CONTENT)
-    assert (kept.get(KEY), kept.get(OTHER)) == (CONTENT, None)
 
 
 def test_a_busy_file_is_not_waited_for_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,51 +204,6 @@ def test_processes_use_a_cache_together(folder: Path) -> None:
     assert [worker.exitcode for worker in workers] == [0] * 3
     assert entries(folder) > 3
     assert [path.name for path in folder.iterdir()] == [FILE]
-
-
-def test_threads_use_a_cache_together(folder: Path) -> None:
-    kept = Cache(folder)
-    keys = [bytes([n]) * 32 for n in range(20)]
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda key: kept.put(key, key), keys))
-        assert list(threads.map(kept.get, keys)) == keys
-
-
-def test_a_process_killed_while_it_writes_damages_nothing(folder: Path) -> None:
-    Cache(folder).put(KEY, CONTENT)
-    program = (
-        "import sys; from pathlib import Path; from highwater.checker.engines.cache import Cache\n"
-        "kept = Cache(Path(sys.argv[1])); print('begun', flush=True)\n"
-        "while True: [kept.put(bytes([n]) * 32, bytes([n]) * 100_000) for n in range(20)]"
-    )
-    for _ in range(5):
-        writer = subprocess.Popen([sys.executable, "-c", program, folder], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        time.sleep(0.05)
-        writer.kill()
-        writer.communicate()
-        kept = Cache(folder)
-        for n in range(20):
-            assert kept.get(bytes([n]) * 32) in (None, bytes([n]) * 100_000)
-        assert kept.get(KEY) == CONTENT
-
-
-def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(code_cache.VARIABLE, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert _place() == tmp_path / ".cache" / "highwater"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert _place() == tmp_path / "xdg" / "highwater"
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert _place() == tmp_path / ".cache" / "highwater"
-
-
-def _place() -> Path:
-    found = code_cache.chosen()
-    assert found is not None
-    return found.directory
 
 
 # --- code ---------------------------------------------------------------------------------------
@@ -372,39 +270,3 @@ def test_damaged_code_is_made_anew(folder: Path, made: list[Effort], damage: str
     assert made == [Effort.USUAL]
     assert answer(1) == 1
     assert len(made) == 1, "what was made anew is kept"
-
-
-def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
-    for command in (["check"], ["simulate", "--walks", "10"]):
-        asked = [*command, "truncation/truncate-to-hwm", "--quiet"]
-        for arguments, kept, compiled in ((["--no-cache"], 0, True), ([], 1, True), ([], 1, False)):
-            made.clear()
-            common_machine.cache_clear()
-            assert highwater(*asked, *arguments).status in (0, 1)
-            assert bool(entries(folder)) == bool(kept)
-            assert bool(made) == compiled
-        (folder / FILE).unlink()
-        assert os.environ[code_cache.VARIABLE] == str(folder)
-
-
-_TEXTS = """
-import sys
-from hashlib import sha256
-from highwater.checker.engines.native import program
-from highwater.checker.engines.native.program import Program
-from tests import models
-program.Machine = type("None", (), {"__init__": lambda *a: None, "function": lambda *a, **k: None, "effort": None})
-for name in sys.argv[1:]:
-    print(name, sha256(Program(models.scenario_model(name)).text.encode()).hexdigest())
-"""
-
-
-def test_the_text_does_not_depend_on_earlier_traces() -> None:
-    names = ["replication/large-messages", "truncation/kip-320"]
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", _TEXTS, *order], check=True, capture_output=True, text=True
-        ).stdout.split("\n")
-        for order in (names, names[::-1])
-    ]
-    assert set(found[0]) == set(found[1])

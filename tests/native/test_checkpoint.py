@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,20 +18,16 @@ import pytest
 from highwater.checker.base.checkpoint_directory import LOCK
 from highwater.checker.base.files import is_file_with
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.engines.native import program, search, visited
+from highwater.checker.engines.native import search, visited
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.frontier import DataFile, SavedFile
-from highwater.checker.engines.native.kernels import canonical
-from highwater.checker.engines.native.runs import written_run
-from highwater.checker.engines.native.runtime import Runtime
-from highwater.checker.engines.native.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
+from highwater.checker.engines.native.visited import Delayed, VisitedRuns
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
 from tests.command import highwater
 from tests.native.on_disk import assert_same, manifest, part, rewrite, small_batches
-from tests.slow import often, slow
 
 SCENARIO = "truncation/kip-101"
 STATES = 59_788
@@ -89,22 +81,6 @@ def test_a_search_in_parts_is_one_search(
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
-def test_a_search_moves_between_memory_and_disk(
-    model: Model, whole: SearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    part(model, "on disk", tmp_path / "kept", 9_000, resume=False)
-    part(model, "in memory", tmp_path / "kept", 20_000)
-    part(model, "on disk", tmp_path / "kept", 30_000)
-    same(part(model, "in memory", tmp_path / "kept"), whole)
-
-
-def test_a_checkpoint_takes_precedence_over_a_graph(model: Model, tmp_path: Path) -> None:
-    options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
-    assert search(model, options).graph is None
-    assert (tmp_path / "kept" / MANIFEST).is_file()
-
-
 def test_ctrl_c_leaves_the_checkpoint_of_an_earlier_level(
     model: Model, whole: SearchResult, tmp_path: Path
 ) -> None:
@@ -119,13 +95,6 @@ def test_ctrl_c_leaves_the_checkpoint_of_an_earlier_level(
     found = search(model, options, press)
     assert found.stopped_by == "interrupted"
     assert found.distinct_states < STATES
-    same(part(model, "in memory", tmp_path / "kept"), whole)
-
-
-def test_every_property_violated_and_then_the_rest(model: Model, whole: SearchResult, tmp_path: Path) -> None:
-    """A search that stopped at the first violation can be resumed without that option."""
-    first = part(model, "in memory", tmp_path / "kept", resume=False, stop_at_first=True)
-    assert first.stopped_by == "violation"
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
@@ -198,27 +167,6 @@ def test_one_of_another_version(model: Model, kept: Path) -> None:
     assert "another version of the protocol or the checker" in refused(model, kept)
 
 
-def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """States and model do not determine the fingerprints, or the representative under symmetry.
-
-    Without changes the search goes on, here with another number of workers.
-    """
-    model = models.scenario_model(SCENARIO, max_records=1)
-    expected = search(model, SearchOptions(symmetry=True))
-    asked: dict[str, Any] = {"symmetry": True, "workers": 3, "checkpoint": str(tmp_path / "kept")}
-    search(model, SearchOptions(**asked, limit_states=1000))
-    honest = Runtime.text
-    for where, name, changed in (
-        (program, "canonical", lambda *given: canonical(*given) + "\n; another least one\n"),
-        (Runtime, "text", lambda self: honest(self) + "\n; another fingerprint"),
-    ):
-        with monkeypatch.context() as otherwise:
-            otherwise.setattr(where, name, changed)
-            with pytest.raises(InputError, match="another version of the protocol or the checker"):
-                search(model, SearchOptions(**asked, resume=True))
-    assert_same(search(model, SearchOptions(**{**asked, "workers": 2}, resume=True)), expected)
-
-
 def test_one_of_something_else(kept: Path) -> None:
     other = models.scenario_model(SCENARIO, max_records=1)
     assert "other parameters: max_records was 2, is 1" in refused(other, kept)
@@ -270,43 +218,6 @@ def test_a_full_disk_keeps_the_checkpoint_before(
     same(part(model, "in memory", kept), whole)
 
 
-def test_a_complete_search_is_complete_without_its_last_checkpoint(
-    model: Model, whole: SearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If only the last write fails, all states are explored, and the failure is reported."""
-    honest = Checkpoint.write_manifest
-
-    def full(self: Checkpoint, name: str, plain: Any) -> None:
-        if plain["states"] is None:
-            raise FULL
-        honest(self, name, plain)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "write_manifest", full)
-        found = part(model, "in memory", tmp_path / "kept", resume=False)
-    same(found, whole)
-    assert found.trouble is not None
-    assert "No space left on device" in found.trouble
-    same(part(model, "in memory", tmp_path / "kept"), whole)
-
-
-def test_writes_take_a_small_share_of_the_time(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writes: list[float] = []
-    honest = Checkpoint.save
-
-    def slow(self: Checkpoint) -> None:
-        honest(self)
-        writes.append(self._next - time.perf_counter())
-
-    monkeypatch.setattr(Checkpoint, "save", slow)
-    monkeypatch.setattr("highwater.checker.engines.native.checkpoint.SHARE", 10**6)
-    assert search(model, SearchOptions(workers=1, checkpoint=str(tmp_path / "kept"))).complete
-    assert len(writes) == 2, "the first level, and the end"
-    assert writes[0] > 10
-
-
 # --- command --------------------------------------------------------------------------------------
 
 
@@ -332,76 +243,6 @@ def test_the_command_reports_errors_in_one_line(kept: Path) -> None:
     assert f"{STATES:,}" in said
 
 
-def test_the_command_reports_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
-    status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept", "--quiet")
-    assert status == 3
-    status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept")
-    assert "stopped: cannot write to disk (" in said
-    assert "No space left on device" in said
-
-
-CHECK = """
-import os, sys
-from highwater.checker.engines.native import worker
-from highwater.checker.engines.native import checkpoint
-checkpoint.SHARE = 0
-os.fsync = lambda descriptor: None
-worker.OUTPUT = 64
-from highwater.checker.cli import cli
-cli(["check", *sys.argv[1:]])
-"""
-
-
-def killed_until_it_ends(
-    directory: Path, seed: int, kills: int, *arguments: str, status: int = 0
-) -> dict[str, Any]:
-    """The result of a search that is killed ``kills`` times, after new checkpoints, and resumed."""
-    random_, manifest = random.Random(seed), directory / MANIFEST
-    output = directory.parent / "result.json"
-    while True:
-        before = manifest.stat().st_mtime_ns if manifest.exists() else None
-        there = ["--resume"] if before else []
-        process = subprocess.Popen(
-            [sys.executable, "-c", CHECK, *arguments, "--checkpoint", directory, *there, "--json", output],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        if kills:
-            while process.poll() is None and not (
-                manifest.exists() and manifest.stat().st_mtime_ns != before
-            ):
-                time.sleep(0.002)
-            time.sleep(random_.uniform(0, 0.4))
-            process.kill()
-            kills -= 1
-        _, said = process.communicate()
-        if process.returncode != -signal.SIGKILL:
-            assert process.returncode == status, said
-            (result,) = json.loads(output.read_text())
-            return dict(result)
-
-
-def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
-    found = killed_until_it_ends(tmp_path / "kept", 1, 1, SCENARIO, "--workers", "1")
-    assert (found["distinct_states"], found["depth"]) == (STATES, whole.depth)
-    for key in ("generated_states", "cut", "actions", "premises"):
-        assert found[key] == getattr(whole, key), key
-
-
-@slow("searches of 300,000 states, killed dozens of times; fast for one kill")
-@pytest.mark.parametrize("seed", range(often(2, 4)))
-def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
-    more = ["--set", "max_leader_epoch=2"] + ([] if seed % 2 else ["--memory", "0.032"])
-    model = models.scenario_model(SCENARIO, max_leader_epoch=2)
-    whole = search(model, SearchOptions())
-    found = killed_until_it_ends(tmp_path / "kept", seed, often(10, 30), SCENARIO, *more, status=1)
-    for key in ("distinct_states", "depth", "generated_states", "cut", "actions", "premises"):
-        assert found[key] == getattr(whole, key), key
-    assert [(v["property"], v["depth"]) for v in found["violations"]] == [
-        (v.property, v.depth) for v in whole.violations
-    ]
-
-
 # --- native checkpoints on disk -----------------------------------------------------------------------
 
 
@@ -411,19 +252,6 @@ SMALL = {"max_records": 1}
 @pytest.fixture(scope="module")
 def small_model() -> Model:
     return models.scenario_model(SCENARIO, **SMALL)
-
-
-@pytest.fixture(scope="module")
-def whole_of_small(small_model: Model) -> SearchResult:
-    return search(small_model, SearchOptions(workers=1))
-
-
-@pytest.fixture
-def halfway(small_model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint on disk in the middle of a search."""
-    small_batches(monkeypatch)
-    part(small_model, "on disk", tmp_path / "kept", 3000, resume=False)
-    return tmp_path / "kept"
 
 
 # --- order of writes ------------------------------------------------------------------------------
@@ -449,27 +277,6 @@ def test_every_file_is_on_the_disk_before_a_manifest_names_it(
     part(small_model, "on disk", tmp_path / "kept", 6000)
     assert len(named) >= 2
     assert named == [{"visited", "predecessors", "states"}] * len(named)
-
-
-def test_the_checkpoint_before_is_whole_until_there_is_another(
-    small_model: Model, whole_of_small: SearchResult, halfway: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a new manifest cannot be written, all files of the old one stay."""
-    with monkeypatch.context() as full:
-
-        def fails(*given: object) -> None:
-            raise FULL
-
-        full.setattr(Checkpoint, "write_manifest", fails)
-        found = part(small_model, "on disk", halfway, 6000)
-        assert found.trouble is not None
-        assert "No space left on device" in found.trouble
-    assert_same(part(small_model, "in memory", halfway), whole_of_small)
-
-
-def test_seconds_are_those_of_all_parts(small_model: Model, halfway: Path) -> None:
-    rewrite(halfway, lambda plain: plain.update(seconds=5000.0))
-    assert part(small_model, "in memory", halfway).seconds > 5000
 
 
 # --- short reads and writes -----------------------------------------------------------------------
@@ -500,107 +307,7 @@ def test_arrays_are_written_and_read_whole(tmp_path: Path) -> None:
     assert is_file_with(tmp_path / "file", file.size, file.checksum)
 
 
-def test_a_link_is_no_file_of_a_search(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(8))
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    room = np.empty(1, dtype=np.uint64)
-    with pytest.raises(OSError, match="symbolic link"):
-        DataFile.kept(tmp_path / "link", 8, 0)
-    with pytest.raises(OSError, match="symbolic link"):
-        SavedFile(tmp_path / "link").read(room, 0)
-
-
-def test_an_unfinished_file_is_removed_and_a_failing_close_is_ignored(tmp_path: Path) -> None:
-    class Unclosable:
-        def __init__(self, file: Any) -> None:
-            self.fileno, self.really = file.fileno, file.close
-
-        def close(self) -> None:
-            self.really()
-            raise FULL
-
-    with pytest.raises(RuntimeError, match="midway"):
-        written_run(DataFile.named(tmp_path / "run"), (_fails() for _ in range(1)))
-    assert list(tmp_path.iterdir()) == []
-    file = DataFile.named(tmp_path / "run")
-    file._file = Unclosable(file._file)  # type: ignore[assignment]
-    file.close()
-    assert (tmp_path / "run").exists()
-
-
-def _fails() -> Words:
-    raise RuntimeError("midway")
-
-
-# --- runs of visited states -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("number", "raises"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True)]
-)
-def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
-    number: int, raises: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong = [OSError(number, os.strerror(number))]
-
-    def new_file(kind: str) -> DataFile:
-        if wrong and len(list(tmp_path.iterdir())) > MOST_RUNS:
-            raise wrong[0]
-        return DataFile.named(tmp_path / f"{kind}-{os.urandom(4).hex()}")
-
-    known = VisitedRuns(new_file, 1)
-    for n in range(MOST_RUNS + 1):
-        known.runs.append(written_run(new_file("visited"), [np.array([n + 1, n + 100], dtype=np.uint64)]))
-    closed: list[DataFile] = []
-    honest = DataFile.close
-    monkeypatch.setattr(DataFile, "close", lambda self: [closed.append(self), honest(self)].pop())
-    try:
-        if raises:
-            with pytest.raises(OSError, match="Input/output error"):
-                known.merge()
-        else:
-            known.merge()
-        assert len(known.runs) == MOST_RUNS + 1
-        assert closed == []
-        wrong.clear()
-        before = {run.file for run in known.runs}
-        known.merge()
-        assert len(known.runs) <= MOST_RUNS
-        assert set(closed) == before - {run.file for run in known.runs} != set(), "what was merged is closed"
-        assert known.count == 2 * (MOST_RUNS + 1)
-    finally:
-        known.close()
-
-
-def test_checked_candidates_free_their_disk_space(
-    small_model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    left: list[int] = []
-    honest = Delayed.resolve
-
-    def resolve(self: Delayed, *given: Any) -> None:
-        honest(self, *given)
-        left.append(self.candidates._end)
-
-    monkeypatch.setattr(Delayed, "resolve", resolve)
-    part(small_model, "on disk", tmp_path / "kept", resume=False)
-    assert len(left) > 3
-    assert set(left) == {0}
-
-
 # --- contradictory counts -------------------------------------------------------------------------
-
-
-def test_a_loss_in_a_merge_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = visited._together
-    monkeypatch.setattr(visited, "_together", lambda cursors: (part[1:] for part in honest(cursors)))
-    files = [DataFile.unnamed(None) for _ in range(3)]
-    some = [written_run(file, [np.arange(n, 90, 2, dtype=np.uint64)]) for n, file in enumerate(files[:2], 1)]
-    with pytest.raises(InternalError, match="lost when they were merged"):
-        merged_run(some, lambda kind: files[2])
-    for file in files:
-        file.close()
 
 
 IN_ORDER, MARK, SIFT = visited.in_order, VisitedRuns.mark, Delayed._sift

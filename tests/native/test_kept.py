@@ -26,7 +26,7 @@ from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.report import vacuity
 from highwater.checker.report.vacuity import Idle, Vacuous
 from highwater.checker.scenarios import catalogue, model_key
-from highwater.checker.scenarios.model_key import Sources, request_key, source_files
+from highwater.checker.scenarios.model_key import Sources, request_key
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from highwater.model.language import model as traced_model
@@ -185,20 +185,6 @@ def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
     assert request_key(request_of(**settings)) not in (None, request_key(request_of()))
 
 
-def test_another_library_has_another_digest(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = Sources(copied).digest()
-    monkeypatch.setattr(model_key, "version", lambda library: "99")
-    assert Sources(copied).digest() != before
-
-
-def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = request_of()
-    definition = replace(request.scenario.definition, name="quorum")
-    other = replace(request, scenario=replace(request.scenario, definition=definition))
-    monkeypatch.setattr(model_key, "comes_with_the_checker", lambda request: True)
-    assert request_key(other) not in (None, request_key(request))
-
-
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = tmp_path_factory.mktemp("copied")
@@ -235,15 +221,6 @@ def test_the_digest_of_sources_changes_with_each_source(copied: Path) -> None:
     assert len({plain, *found}) == 2 + len(SOURCES)
 
 
-@pytest.mark.parametrize("place", [*model_key.ENGINES, "checker/comparing/"])
-def test_the_digest_of_the_engines_changes_with_their_sources(copied: Path, place: str) -> None:
-    before = Sources(copied).digest(place)
-    file = next(path for path in source_files(copied) if path.startswith(place))
-    with (copied / file).open("ab") as opened:
-        opened.write(b"\n")
-    assert Sources(copied).digest(place) != before
-
-
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = Sources(Path(highwater.__file__).parent).changed
     monkeypatch.setattr(model_key, "_BEFORE", changed)
@@ -269,11 +246,6 @@ def test_a_change_during_a_search_is_noticed(copied: Path, monkeypatch: pytest.M
     assert noticed(lambda: protocol.write_text(protocol.read_text()))
     assert noticed(lambda: added.write_text(""))
     assert noticed(added.unlink)
-
-
-def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highwater, "__file__", str(tmp_path / "__init__.py"))
-    assert request_key(request_of()) is None
 
 
 def test_a_changed_request_has_no_key(tmp_path: Path) -> None:

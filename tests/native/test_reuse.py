@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +15,16 @@ import pytest
 import highwater as package
 from highwater.checker import runner
 from highwater.checker.comparing.gate import entries
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.engines import by_name, cache
 from highwater.checker.runner import CI, Reuse
 from highwater.checker.scenarios import catalogue, model_key
-from highwater.checker.scenarios.model_key import Sources
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
 from tests.command import highwater
-from tests.native.conftest import SMALL, checked, request_of, unmeasured
+from tests.native.conftest import SMALL, checked
 
 HOLDS = "truncation/small-kip-101"
 SCHEMA = Path(package.__file__).parent / "checker/report/result.schema.json"
@@ -108,16 +104,6 @@ def test_a_reused_run_is_shown_as_an_explored_one(work: list[str]) -> None:
     assert runs[0] == runs[1]
 
 
-def test_a_reused_search_still_writes_a_page_and_a_trace(work: list[str], tmp_path: Path) -> None:
-    checked(SMALL)
-    del work[:]
-    page, trace = tmp_path / "page.html", tmp_path / "trace.jsonl"
-    assert reused(SMALL, "--html", str(page), "--trace-out", str(trace)) == [True]
-    assert page.exists()
-    assert trace.exists()
-    assert work == ["traced"]
-
-
 def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]) -> None:
     checked(SMALL)
     del work[:]
@@ -128,24 +114,6 @@ def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]
     assert reused(HOLDS, SMALL) == [True, True]
 
 
-def test_helper_processes_keep_what_they_explore() -> None:
-    """The command runs in its own process and starts helpers, as for several scenarios."""
-    program = "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
-    program += "from highwater.checker.cli import main; main()"
-    names = [HOLDS, SMALL]
-    command = [sys.executable, "-c", program, "check", *names, "--quiet", "--json", "-"]
-    found = []
-    for _ in range(2):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        found.append([result.get("reused", False) for result in json.loads(done.stdout)])
-    assert not any(found[0])
-    just_written = (
-        time.time() - Sources(PACKAGE).changed < 60
-    )  # helpers do not cache while sources are this new
-    assert all(found[1]) or just_written
-
-
 def test_a_change_of_a_source_is_explored(work: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
     monkeypatch.setattr(model_key, "_source", lambda: b"another text")
@@ -154,17 +122,6 @@ def test_a_change_of_a_source_is_explored(work: list[str], monkeypatch: pytest.M
     assert work == ["traced", "explored"]
     assert reused(SMALL) == [True]
     assert work == ["traced", "explored"]
-
-
-def test_properties_that_exchange_their_names_have_another_key() -> None:
-    request = request_of(SMALL)
-    weak, strong = request.invariants
-    exchanged = replace(strong, name=weak.name), replace(weak, name=strong.name)
-    keys = [
-        model_key.model_key(replace(request, invariants=invariants).model())
-        for invariants in ((weak, strong), exchanged, (weak, strong))
-    ]
-    assert keys[0] == keys[2] != keys[1]
 
 
 # --- explored although a result is cached -------------------------------------------------------------------
@@ -220,29 +177,6 @@ def test_a_changed_expectation_is_explored(tmp_path: Path) -> None:
     assert result["broken"]
 
 
-def test_another_procedure_is_explored(tmp_path: Path) -> None:
-    """The keys of the request and of the model both include the procedure."""
-    text = (catalogue.MODELS / "replication/scenarios/advice-after-unclean-election.toml").read_text()
-    file = tmp_path / "own.toml"
-    file.write_text(text)
-    assert [reused(str(file)) for _ in range(2)] == [[False], [True]]
-    assert 'procedure = "after_loss"' in text
-    file.write_text(text.replace('procedure = "after_loss"', 'procedure = "non_replica_in_elr"'))
-    assert "reused" not in checked(str(file))[0]
-
-
-def test_a_result_that_is_not_as_expected_is_reused_with_its_run(tmp_path: Path, work: list[str]) -> None:
-    text = (catalogue.MODELS / "truncation/scenarios/truncate-to-hwm.toml").read_text()
-    file = tmp_path / "own.toml"
-    file.write_text(re.sub(r"violated = \[.*\]", "violated = []", text))
-    first, second = (highwater("check", file, HOLDS, "--workers", 1) for _ in "12")
-    assert first.status == second.status == 1
-    assert work == ["traced", "explored"] * 2 + ["traced"]
-    shown = [found.output.partition("\nscenario ")[0] for found in (first, second)]
-    assert "is violated" in shown[0]
-    assert shown[0] == shown[1]
-
-
 # --- not cached ---------------------------------------------------------------------------------------
 
 
@@ -274,67 +208,17 @@ def kept_results() -> list[bytes]:
     return [key for key, content in entries if b'"explored_at"' in content and b'"ruled_out"' in content]
 
 
-@pytest.mark.parametrize("content", [b"{", b'{"search": 1}', b'{"search": {}, "explored_at": 1}'])
-def test_a_damaged_entry_is_explored_again(content: bytes) -> None:
-    first = unmeasured(checked(SMALL))
-    place = cache.chosen()
-    assert place is not None
-    (key,) = kept_results()
-    place.put(key, content)
-    assert unmeasured(checked(SMALL)) == first
-    assert reused(SMALL) == [True]
-
-
 # --- gate ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [SCENARIO, PROOF])
-def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[Reuse] = []
-
-    def ran(entry: GateEntry, found: Ran, *limits: object) -> None:
-        done.append(reuse)
-        found.facts = {"verdict": "holds", "properties": {"one": "kept"}}
-        found.stopped = stopped
-        if stopped:
-            found.facts = None
-
-    times = iter(("first", "renewed", "other", "other", "other"))
-    monkeypatch.setattr(runner, "now", lambda: next(times))
-    for name in (SCENARIO, PROOF):
-        monkeypatch.setattr(entries, f"_{name}", ran)
-    entry, stopped = GateEntry(kind, "one", HOLDS, Path()), "seconds"
-    for reuse in (Reuse.REUSE, Reuse.REUSE):
-        entries.run(entry, reuse=reuse)
-    assert len(done) == 2, "an entry that was stopped is not kept"
-    stopped = ""
-    for reuse in (Reuse.NEVER, Reuse.REUSE, Reuse.REUSE, Reuse.RENEW, Reuse.REUSE):
-        found = entries.run(entry, reuse=reuse)
-        assert found.facts == {"verdict": "holds", "properties": {"one": "kept"}}
-    assert found.explored_at == "renewed"
-    assert done[2:] == [Reuse.NEVER, Reuse.REUSE, Reuse.RENEW]
-    reuse = Reuse.REUSE
-    changes: list[dict[str, Any]] = [
-        {"parameters": {"max_records": 1}},
-        {"kind": PROOF if kind == SCENARIO else SCENARIO},
-        {"unbounded": True},
-    ]
-    for change in changes:
-        entries.run(replace(entry, **change), reuse=reuse)
-    assert done[5:] == [Reuse.REUSE] * 3
-
-
-def test_after_a_change_of_a_source_a_gate_explores(work: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_entry_of_a_gate_is_run_once(work: list[str]) -> None:
     entry = GateEntry.of_scenario(SMALL, Path())
-    first = entries.run(entry, reuse=Reuse.REUSE)
-    assert work == ["traced", "explored"]
-    second = entries.run(entry, reuse=Reuse.REUSE)
-    assert work == ["traced", "explored"]
-    assert replace(second, explored_at=None, seconds=0) == replace(first, seconds=0)
-    assert second.explored_at
-    monkeypatch.setattr(model_key, "_source", lambda: b"another text")
-    entries.run(entry, reuse=Reuse.REUSE)
-    assert work[2:] == ["traced", "explored"]
-
-
-PACKAGE = Path(package.__file__).parent
+    other = replace(entry, parameters={"max_records": 1})
+    assert entries.run(entry, limit_seconds=1e-9, reuse=Reuse.REUSE).stopped == "seconds"
+    never, reuse, renew = Reuse.NEVER, Reuse.REUSE, Reuse.RENEW
+    explored = []
+    for one, how in zip([entry] * 5 + [other], (never, reuse, reuse, renew, reuse, reuse), strict=True):
+        del work[:]
+        entries.run(one, reuse=how)
+        explored.append("explored" in work)
+    assert explored == [True, True, False, True, False, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -13,17 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from highwater.checker.engines import reference
-from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, simulate, worker
 from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.native.ir import FunctionText
 from highwater.checker.engines.native.kernels import combine
-from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import Program
-from highwater.checker.engines.native.runtime import SLACK, find_function, slot_function
 from highwater.checker.engines.state_graph import Layout
-from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import (
     DEADLOCK,
     EngineError,
@@ -63,13 +58,6 @@ def test_same_result_as_the_reference(name: str, settings: dict[str, int]) -> No
         assert_same(search(model, SearchOptions(workers=workers, deadlock=True)), plain)
 
 
-def test_counterexamples_run_and_end_in_a_violation() -> None:
-    model = models.scenario_model("truncation/kip-101")
-    found = search(model, SearchOptions())
-    assert found.violations
-    counterexample.follow_all(model, found.violations)
-
-
 def test_counts_of_mathematics_through_growth_and_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_FIRST_SLOTS", 1 << 16)
     found = search(zoo.counters(4, 20, zoo.never_all_at_top), SearchOptions())
@@ -89,15 +77,6 @@ def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
         search(zoo.counters(2, 2), SearchOptions(memory_bytes=1 << 20))
 
 
-def test_a_search_stops_for_the_first_reason() -> None:
-    with closing(NativeLevels(Program(zoo.counters(2, 5)), SearchOptions(limit_states=10))) as levels:
-        run = BreadthFirst(levels.program.model, levels, levels.options, None)
-        assert not run.check_limits(10)
-        assert run.check_limits(11)
-        run.end("interrupted")
-        assert run.stop == "states"
-
-
 def test_limits() -> None:
     by_states = search(zoo.counters(5, 30), SearchOptions(limit_states=100_000))
     assert by_states.stopped_by == "states"
@@ -114,30 +93,6 @@ def test_deadlock(engine: object) -> None:
     (violation,) = found.violations
     assert (violation.property, violation.depth) == (DEADLOCK, 11)
     assert engine(model, SearchOptions()).violations == []  # type: ignore[operator]
-
-
-class Trap(Protocol):
-    """Nine states beside each other; the seventh is a dead end."""
-
-    def define(self) -> Struct:
-        self.n = range(1, 10)
-        return Struct("State", number=Int(0, 9))
-
-    @action(n="n")
-    def go(self, s: State, n: int) -> None:
-        require("at the start", s.number == 0)
-        s.next.number = n
-
-    @action()
-    def back(self, s: State) -> None:
-        require("no dead end", (s.number != 0) & (s.number != 7))
-        s.next.number = 0
-
-
-def test_the_dead_end_is_told_among_others() -> None:
-    model = Model(Trap())
-    (violation,) = search(model, SearchOptions(deadlock=True)).violations
-    assert [str(model.instances[n]) for n in violation.path] == ["go(n=7)"]
 
 
 def test_an_undeclared_bound_is_an_error_that_names_action_field_and_place() -> None:
@@ -172,29 +127,6 @@ def test_progress_and_the_collision_probability_are_reported() -> None:
     assert seen[-1].queue == 0
     pairs = 21**4 * (21**4 - 1) / 2
     assert found.collision_probability == pytest.approx(pairs / 2**64, rel=1e-6)
-
-
-@pytest.mark.usefixtures("compiled_anew")
-@pytest.mark.parametrize("effort", list(Effort))
-def test_a_lookup_finds_stored_fingerprints_and_ends(effort: Effort) -> None:
-    machine = Machine(slot_function() + find_function().replace("internal ", "", 1), effort)
-    find = machine.function("find", 3, result=True)
-    capacity, random = 1000, np.random.default_rng(1)
-    slots = np.zeros(capacity + SLACK, dtype=np.uint64)
-
-    def look_up(fingerprint: int) -> int:
-        return int(find(slots.ctypes.data, capacity, fingerprint - (fingerprint >> 63 << 64)))
-
-    held = np.unique(random.integers(1, 1 << 64, 900, dtype=np.uint64))
-    for value in held.tolist():  # each at its home slot or in the next free one
-        home = value * capacity >> 64
-        slots[home + int(np.argmax(slots[home:] == 0))] = value
-    for value in held.tolist():
-        assert slots[look_up(value)] == value
-    absent = np.setdiff1d(random.integers(1, 1 << 64, 900, dtype=np.uint64), held)
-    assert {look_up(value) for value in absent.tolist()} == {-1}
-    slots[slots == 0] = held[0]  # no free slot ends a lookup now
-    assert {look_up(value) for value in absent.tolist()} == {-1}
 
 
 # --- random walks -------------------------------------------------------------------------------------
@@ -272,10 +204,6 @@ def cubes_are_small(m: Any, s: Any) -> Any:
 @step_property("")
 def cubes_rise(m: Any, before: Any, after: Any) -> Any:
     return before.number * before.number * before.number <= after.number * after.number * after.number
-
-
-def test_numbers_that_fit_a_word_are_computed() -> None:
-    assert search(Model(Large()), SearchOptions()).distinct_states == 5
 
 
 @pytest.mark.parametrize(
@@ -413,13 +341,6 @@ def test_numbers_that_no_instruction_has_room_for() -> None:
 # --- fingerprints collide no more often than random ones ----------------------------------------------
 
 
-COUNT = 1 << 18
-EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32
-"""Expected number of equal pairs among random 32-bit numbers: 8."""
-MOST_EQUAL = 25
-"""At least this many occur at random once in a million."""
-
-
 def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Fingerprints of rows of words, computed by the kernels' own code."""
     count, width = states.shape
@@ -437,46 +358,6 @@ def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     machine = Machine(f.end())  # keeps the machine code alive
     machine.function("all", 3)(states.ctypes.data, found.ctypes.data, count)
     return found
-
-
-def equal_pairs(values: NDArray[np.uint64]) -> int:
-    counts = np.unique(values, return_counts=True)[1]
-    return int((counts * (counts - 1) // 2).sum())
-
-
-def alike(kind: str, width: int) -> NDArray[np.uint64]:
-    """States that differ in few bits."""
-    number = np.arange(COUNT, dtype=np.uint64)
-    states = np.zeros((COUNT, width), dtype=np.uint64)
-    if kind == "a counter in the low bits":
-        states[:, 0] = number
-    elif kind == "a counter in the high bits":
-        states[:, -1] = number << np.uint64(46)
-    elif kind == "small numbers in all words":
-        for word in range(width):
-            states[:, word] = (number >> np.uint64(word * 18 // width)) & np.uint64(63)
-        states[:, 0] |= number << np.uint64(20)
-    else:  # two words swapped
-        states[:, 0] = number & np.uint64(511)
-        states[:, width - 1] |= (number >> np.uint64(9)) << np.uint64(9 if width == 1 else 0)
-    return states
-
-
-@pytest.mark.parametrize("width", [1, 2, 7])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "a counter in the low bits",
-        "a counter in the high bits",
-        "small numbers in all words",
-        "numbers that change places",
-    ],
-)
-def test_alike_states_have_fingerprints_like_random_ones(kind: str, width: int) -> None:
-    found = fingerprints(alike(kind, width))
-    for shift in (0, 8, 16, 24, 32):
-        pairs = equal_pairs(found >> np.uint64(shift) & np.uint64(0xFFFFFFFF))
-        assert pairs < MOST_EQUAL, f"bits from {shift} on"
 
 
 def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:

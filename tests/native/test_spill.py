@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docs.bench.measure import highwater
-from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import runs, search, visited, worker
 from highwater.checker.engines.native.frontier import DataFile, KeptArray, Level, Store
@@ -31,7 +29,6 @@ from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, explored, on_disk, small_batches
-from tests.slow import slow
 
 # --- store ----------------------------------------------------------------------------------------
 
@@ -103,15 +100,6 @@ def test_a_store_is_a_dictionary(after: int | None, limit: int, steps: list[Step
         held_against_a_dictionary(Store(limit, None), steps)
 
 
-def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) -> None:
-    store = Store(0, str(tmp_path))
-    for kept in [store.put(np.arange(8, dtype=np.uint64)) for _ in range(2)]:
-        store.drop(kept)
-    store.put(np.arange(16, dtype=np.uint64))
-    assert store.spilled_bytes == 16 * 8
-    store.close()
-
-
 def each_flip(file: DataFile, size: int) -> Iterator[None]:
     """Flip 40 of the first ``size`` bits of a file, one at a time."""
     descriptor = file._file.fileno()
@@ -168,17 +156,6 @@ def test_visited_states_are_a_set(batches: list[set[int]], spread: int) -> None:
             known.close()
 
 
-def test_a_bit_that_flips_in_a_run_is_found() -> None:
-    values = np.unique(np.random.default_rng(1).integers(1, 1 << 63, 5000, dtype=np.uint64))
-    file = DataFile.unnamed(None)
-    run = runs.written_run(file, [values])
-    for _ in each_flip(file, 8 * (file.size - run.index.nbytes)):
-        with pytest.raises(OSError, match="not as it was written"):
-            list(run.unpacked(0, run.blocks, runs.Room()))
-    assert np.concatenate(list(run.unpacked(0, run.blocks, runs.Room()))).tolist() == values.tolist()
-    run.close()
-
-
 # --- searches -------------------------------------------------------------------------------------
 
 
@@ -211,17 +188,6 @@ def test_a_search_that_spills_at_every_level(
         assert found.violations == expected.violations
 
 
-def test_a_search_takes_the_disk_space_of_two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Space of states that are no longer needed is reused."""
-    small_batches(monkeypatch)
-    model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
-    taken: list[NativeLevels] = []
-    spilling(model, taken.append, workers=1)
-    (run,) = taken
-    largest = max(a.size + b.size for a, b in itertools.pairwise(run.levels))
-    assert run.states.spilled_bytes <= 3 * 8 * run.program.layout.words * largest
-
-
 @pytest.mark.parametrize("after", [0, 30])
 def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
     after: int, monkeypatch: pytest.MonkeyPatch
@@ -235,35 +201,6 @@ def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
     assert found.unspilled is not None
     assert "No space left on device" in found.unspilled
     assert_same(found, expected)
-
-
-def test_a_disk_without_any_room_has_no_place_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's search for a temporary directory fails too, because it writes a file."""
-    import tempfile
-
-    def nowhere(*arguments: Any, **named: Any) -> Any:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
-    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-    model = models.scenario_model("truncation/kip-101")
-    assert_same(spilling(model, workers=1), search(model, SearchOptions(workers=1)))
-
-
-def test_a_memory_error_ends_the_search_with_a_partial_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = models.scenario_model("truncation/kip-101")
-    honest, calls = Store._hold, itertools.count()
-
-    def short(self: Store, array: Words) -> KeptArray:
-        if next(calls) >= 20:
-            raise MemoryError
-        return honest(self, array)
-
-    monkeypatch.setattr(Store, "_hold", short)
-    small_batches(monkeypatch)
-    found = search(model, SearchOptions(workers=2))
-    assert found.stopped_by == "memory"
-    assert 0 < found.distinct_states < 59_788
 
 
 # --- the on-disk search -------------------------------------------------------------------------------
@@ -333,26 +270,6 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = zoo.counters(4, 30)
-    monkeypatch.setattr("highwater.checker.engines.native.visited._LEAST", 1000)
-    found = on_disk(model, limit_states=100_000, workers=1)
-    assert found.stopped_by == "states"
-    assert 100_000 < found.distinct_states < 140_000
-    assert found.generated_states == 1 + sum(found.actions.values())
-
-
-@slow("explores 1.8 million states in a process of its own")
-def test_the_memory_of_the_process_is_bounded() -> None:
-    """1.8 million states of 24 bytes with 17 successors each need more than twice the limit in memory."""
-    case = ("check", "truncation/kip-320", "--set", "replicas=4", "--limit-states", "1800000")
-    idle = highwater(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).memory
-    given = 48 << 20
-    kept = highwater((*case, "--memory", str(given / 2**30)))
-    assert kept.results[0]["distinct_states"] > 0
-    assert kept.memory - idle < given + (40 << 20)
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -395,19 +312,6 @@ def test_a_run_is_read_as_it_was_written(count: int, below: int) -> None:
     again = SortedRun.read(run.file, run.blocks)
     assert (content(again) == values).all()
     assert again.count == len(values)
-
-
-def test_fingerprints_take_fewer_bytes_than_eight() -> None:
-    values = fingerprints(1 << 17, below=1 << 61)
-    assert written(values).file.size < 6.2 * len(values)
-
-
-def test_a_run_out_of_order_is_refused() -> None:
-    for wrong in ([5, 5], [5, 4]):
-        with pytest.raises(InternalError, match="out of order"):
-            written(np.array(wrong, dtype=np.uint64), pieces=1)
-        with pytest.raises(InternalError, match="out of order"):
-            written(np.array(wrong, dtype=np.uint64), pieces=2)
 
 
 @pytest.mark.parametrize(

@@ -345,25 +345,3 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
                 raise
             return
         assert solved(whole, min(depth, QUIET)) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "closed"),
-    [
-        ("replication/gap-recovery-quorum", Overrides(rules={"fenced_before_registration": True})),
-        ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
-    ],
-)
-def test_gaps_of_the_proposal_are_found_and_closed_by_further_rules(name: str, closed: Overrides) -> None:
-    scenario = scenario_files.find(name)
-    assert explored(Request.of(scenario, Overrides()).model(), WITHIN) == dict.fromkeys(
-        scenario.expectation.violated, 6
-    )
-    result = native.search(Request.of(scenario, closed).model(), SearchOptions(workers=1))
-    assert result.complete
-    assert not result.violations
-
-
-def test_all_kinds_of_defects_are_in_the_gallery() -> None:
-    for place in WHOLE:
-        assert sum(name.startswith(place) for name in GALLERY) >= 3

@@ -10,10 +10,10 @@ from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.induction import helpers
 from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from highwater.model.language import Model, graph
+from highwater.model.language import Model
 from tests.slow import largest, often, slow
 from tests.solver.controllers import broken
-from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, STEPS, data_path, prove
+from tests.solver.data_paths import DEFINITION, HELPERS, KIP_966, NOT_PROVED, STEPS, data_path, prove
 
 COMPLETENESS = {"leader_completeness", "electable_completeness", "consumers_read_consistently"}
 NEEDED: dict[str, tuple[int, int, str]] = {
@@ -75,16 +75,6 @@ def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int
     assert asked >= {i.name for i in DEFINITION.invariants if i.needs is None} - NOT_PROVED
 
 
-def test_budgets_do_not_matter() -> None:
-    """Properties only read whether there was a crash, not the budgets, so all budgets are proved."""
-    model = data_path(2, 1)
-    allowed = {f"budgets.{name}" for name in CRASHES}
-    for prop in model.properties:
-        inputs = [n.value for n in graph.reachable([prop.node]) if n.op == "input"]
-        read = {model.leaves[i].path for i in inputs if model.leaves[i].path.startswith("budgets.")}
-        assert read <= allowed, prop.name
-
-
 @slow("proves an action without each helper invariant; the fast test has all of them")
 @pytest.mark.parametrize("name", list(NEEDED)[:: often(3, 1)])
 def test_every_helper_invariant_is_needed(name: str) -> None:
@@ -123,15 +113,6 @@ def test_the_helper_invariants_hold_in_every_reachable_state(sizes: dict[str, in
     assert result.violations == []
     assert set(result.premises) == {i.name for i in HELPERS.invariants}
     assert all(result.premises.values())
-
-
-def test_with_messages_that_come_twice_it_does_not_hold() -> None:
-    """The controller accepts the second copy of a proposal that the leader gave up."""
-    (wanted,) = (i for i in DEFINITION.invariants if i.name == "electable_completeness")
-    model = Model(DEFINITION.protocol({"initial_isr": 2, "duplicates": 1, "fencings": 1}, KIP_966), [wanted])
-    (found,) = search(model, SearchOptions(stop_at_first=True)).violations
-    taken = [model.instances[number].sentence for number in found.path]
-    assert taken.count("the controller takes broker 0's AlterPartition") == 2
 
 
 # --- KIP-320 ------------------------------------------------------------------------------------------

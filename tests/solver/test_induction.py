@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import pytest
 
-from highwater.checker.base.processes import ProcessEnded, answers
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES, InductionResult
 from highwater.checker.engines.solver.terms import BEYOND, Limits, unbounded
 from highwater.model.language import (
     Bool,
     Int,
-    LanguageError,
     Model,
     Option,
     Parameter,
@@ -55,20 +50,6 @@ def test_the_rules_are_inductive(brokers: int) -> None:
         WITHIN_TYPES,
     ):
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
-
-
-@slow("proves reassignments for each replication factor; fast for factor 3")
-@pytest.mark.parametrize(
-    "brokers", [3, *(pytest.param(n, marks=largest("more proofs of reassignments")) for n in (4, 5))]
-)
-def test_every_replication_factor_and_min_isr(brokers: int) -> None:
-    """States allow any; these parameters affect only the initial states and the targets of reassignments."""
-    for factor in range(1, brokers + 1):
-        for min_isr in range(1, brokers + 1):
-            model = controller(brokers, replication_factor=factor, min_isr=min_isr)
-            interpreter = Interpreter(model)
-            assert [interpreter.violated(s) for s in model.initial] == [[]]
-        assert prove(model, ["reassign"]).proved
 
 
 @slow("the proofs for one more profile; fast for the proposal")
@@ -272,21 +253,3 @@ def test_several_processes_give_the_same_verdicts() -> None:
     stopped = induction.prove(model, workers=3, limits=Limits(seconds=0.01))
     assert stopped.stopped_by == "seconds"
     assert not stopped.proved
-
-
-def test_an_exception_of_a_process_is_raised_and_the_others_end() -> None:
-    def ask(task: int) -> int:
-        if task == 2:
-            raise LanguageError("two")
-        if task == 3:
-            os._exit(1)
-        if task > 3:
-            time.sleep(60)
-        return task * task
-
-    assert dict(answers([0, 1, 4], lambda task: task, 2)) == {0: 0, 1: 1, 4: 4}
-    assert sorted(answers([0, 1], ask, 2)) == [(0, 0), (1, 1)]
-    with pytest.raises(LanguageError, match="two"):
-        list(answers([0, 2, 9, 9], ask, 3))
-    with pytest.raises(ProcessEnded):
-        list(answers([3, 9], ask, 2))

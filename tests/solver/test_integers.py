@@ -12,7 +12,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from highwater.checker.engines.solver.bounded import OpenStep, instance_number, steps
-from highwater.checker.engines.solver.terms import WIDE, Numbers, Translator, bits_of, is_wide
+from highwater.checker.engines.solver.terms import WIDE, Numbers, Translator
 from highwater.model.language import Model, graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS, BOOL, INT, Node
@@ -48,52 +48,6 @@ def plain(term: z3.ExprRef, low: int) -> int:
         assert z3.is_true(value) or z3.is_false(value)
         return int(z3.is_true(value))
     return int(value.as_signed_long() if low < 0 and z3.is_bv(value) else value.as_long())
-
-
-ranges = pytest.mark.parametrize("interval", RANGES, ids=lambda r: f"{r[0]}..{r[1]}")
-
-
-@ranges
-def test_an_interval_has_the_bits_that_it_needs(interval: tuple[int, int]) -> None:
-    low, high = interval
-
-    def fits(width: int) -> bool:
-        first, end = (-(1 << width - 1), 1 << width - 1) if low < 0 else (0, 1 << width)
-        return first <= low and high < end
-
-    assert fits(bits_of(low, high))
-    assert bits_of(low, high) < 3 or not fits(bits_of(low, high) - 2), "no more than one to spare"
-    assert is_wide(low, high) == (high - low >= 1 << WIDE)
-    assert NUMBERS.is_integer_leaf(leaf(low, high)) == is_wide(low, high)
-
-
-@ranges
-def test_the_conditions_of_a_type_are_met_by_its_values_alone(interval: tuple[int, int]) -> None:
-    low, high = interval
-    scalar = leaf(low, high)
-    term = NUMBERS.variable("x", scalar)
-    conditions = z3.And([z3.BoolVal(True), *NUMBERS.in_type(term, scalar)])
-    width = bits_of(low, high)
-    lowest, highest = (-(1 << width - 1), (1 << width - 1) - 1) if low < 0 else (0, (1 << width) - 1)
-    if z3.is_int(term):
-        lowest, highest = low - 2, high + 2
-    for value in {low - 1, high + 1, lowest, highest, *edges(low, high)}:
-        if low < high and lowest <= value <= highest:
-            literal = z3.IntVal(value) if z3.is_int(term) else z3.BitVecVal(value, width)
-            within = z3.simplify(z3.substitute(conditions, (term, literal)))
-            assert z3.is_true(within) == (low <= value <= high), value
-            assert z3.is_true(within) or z3.is_false(within)
-
-
-@ranges
-def test_a_value_that_the_solver_chose_is_read_back(interval: tuple[int, int]) -> None:
-    scalar = leaf(*interval)
-    term = NUMBERS.variable("x", scalar)
-    for value in edges(*interval):
-        solver = z3.Solver()
-        solver.add(*NUMBERS.in_type(term, scalar), term == NUMBERS.literal(value, scalar))
-        assert solver.check() == z3.sat
-        assert NUMBERS.value(solver.model(), term, scalar) == value
 
 
 def pairs() -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -141,22 +95,6 @@ def test_operations_on_numbers_of_all_sizes() -> None:
             expected = [int(v) for v in evaluate(state)]
             got = [plain(t, low) for (_, low, _), t in zip(terms, found, strict=True)]
             assert got == expected, (first, second, state)
-
-
-def test_results_from_a_wide_number_are_mathematical_integers() -> None:
-    """No intermediate result is truncated, even if the result's own interval is narrow."""
-    wide, small = graph.leaf(0, INT, 0, HUGE), graph.leaf(1, INT, 0, 6)
-    flag = graph.leaf(2, BOOL, 0, 1)
-    for node in (
-        graph.min_(wide, small),
-        graph.select(flag, graph.min_(small, wide), small),
-        graph.max_(graph.min_(wide, small), small),
-        graph.add(graph.min_(wide, small), small),
-        graph.sub(graph.min_(wide, small), small),
-    ):
-        assert NUMBERS.is_integer(node), node.op
-    assert not NUMBERS.is_integer(graph.add(small, small))
-    assert not NUMBERS.is_integer(graph.count(graph.leaf(3, BITS, 0, 7)))
 
 
 # --- z3's terms and the interpreter agree on every guard, check, next scalar and property -------------

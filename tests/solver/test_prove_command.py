@@ -17,7 +17,6 @@ import pytest
 from highwater import checker
 from tests.checker.schema import problems
 from tests.command import highwater
-from tests.slow import slow
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "report/proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
@@ -40,13 +39,6 @@ def test_a_promised_violation_is_found_at_the_explorers_depth(tmp_path: Path) ->
     assert result["depths"][-1]["violated"] == ["isr_members_are_eligible"]
     assert "isr_members_are_eligible (841.2, 903.4) is violated at depth 6, after 5 steps." in run.out
     assert "depth 5: 1 hold" in run.err
-
-
-def test_with_the_rules_on_nothing_is_found() -> None:
-    run = highwater("prove", DEFECT, "--rule", "ineligible_replica_check=on", "--depth", 4, "--json", "-")
-    (result,) = run.results
-    assert (run.status, result["verdict"], result["stopped_by"]) == (0, "holds", "depth")
-    assert (result["depth"], result["asked_depth"], result["complete"]) == (4, 4, False)
 
 
 def test_a_promise_beyond_the_depth_stays_open() -> None:
@@ -120,16 +112,6 @@ def test_a_failure_of_induction_is_reported(tmp_path: Path) -> None:
     assert all(v["failure"]["after"] for v in failures)
 
 
-@slow("another induction; a fast test checks how a failure is reported")
-def test_a_failure_that_no_invariant_excludes_is_reported() -> None:
-    run = highwater(
-        "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
-    )
-    assert run.status == 1
-    assert "No other known invariant excludes the state before." in run.out
-    assert "Excluded by" not in run.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -147,15 +129,6 @@ def test_bad_requests_are_one_line(arguments: Any, message: str) -> None:
     assert run.status == 2
     assert message in run.err
     assert run.err.count("\n") == 1
-
-
-def test_nothing_to_unbound(counter: Callable[..., Path]) -> None:
-    run = highwater("prove", counter(), "--epochs", "unbounded")
-    assert run.status == 2
-    assert "bounds no number by a parameter" in run.err
-    run = highwater("prove", "truncation/kip-320", "--epochs", "unbounded")
-    assert run.status == 2
-    assert "max_leader_epoch does more than to bound numbers" in run.err
 
 
 def test_epochs_that_end_nowhere_within_a_depth() -> None:

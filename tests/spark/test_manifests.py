@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,6 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.spark import checkpoint as module
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
@@ -171,20 +169,6 @@ def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
         kept.fingerprints(level.parts[1])
 
 
-def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "GROUP", 2)
-    checkpoint = SparkCheckpoint(tmp_path)
-    came = [(100 * bucket + row, 10 + row) for bucket, size in enumerate((11, 3)) for row in range(size)]
-    rows = [[n, before << PREDECESSOR_BITS | instance, 0, 0] for n, (before, instance) in enumerate(came)]
-    parts = parts_of(checkpoint, 0, *np.split(np.array(rows, dtype=np.uint64), [11]))
-    level = CommittedLevel(0, parts, Totals(len(came)))
-    with checkpoint.open(parts[0]) as file:
-        assert file.num_row_groups > 2
-    assert [checkpoint.origin(level, index) for index in range(level.size)] == came
-
-
 def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
     level = kept.levels()[1]
     for index in (-1, EACH):
@@ -214,25 +198,3 @@ def test_a_level_counts_when_all_of_it_is_on_the_disk(
     assert files == [f"states/{part.file}" for part in level.parts]
     assert (folder, names) == ("states", str(tmp_path))
     assert manifest.startswith(".level-00000.json.")
-
-
-def test_a_file_that_takes_little_at_a_time_is_written_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Slow:
-        def __init__(self, file: Any) -> None:
-            self.file = file
-            self.fileno, self.close = file.fileno, file.close
-
-        def write(self, data: memoryview) -> int:
-            return int(self.file.write(data[:7]))
-
-    honest: Any = module._Counted.__init__
-    monkeypatch.setattr(module._Counted, "__init__", lambda self, file: honest(self, Slow(file)))
-    found = SparkCheckpoint(tmp_path)
-    level = level_of(found, 0)
-    found.verify([level])
-    assert sum(len(found.fingerprints(part)) for part in level.parts) == EACH
-    assert json.dumps([part.bytes for part in level.parts]) == json.dumps(
-        [(found.directory / "states" / part.file).stat().st_size for part in level.parts]
-    )

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +21,6 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.report import counterexample
-from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model import registry
 from tests.checker.conftest import COUNTER
@@ -42,26 +40,24 @@ from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.native.state_graph import explore
-from highwater.checker.engines.spark import levels, request
+from highwater.checker.engines.spark import levels
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
     Fingerprints,
     SearchIdentity,
     SparkCheckpoint,
 )
-from highwater.checker.engines.spark.levels import ParquetLevels, joined
+from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.program import compiled as program_of
 from highwater.checker.engines.spark.request import SparkOptions, package
-from highwater.checker.engines.spark.search import search
-from highwater.checker.engines.spark.session import SparkConnection, cause, collect
+from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.engines.state_graph import Words
-from highwater.checker.scenarios.search import DEADLOCK, EngineError
+from highwater.checker.scenarios.search import EngineError
 from highwater.checker.tables import count_tables, write
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
-from tests.spark.conftest import MASTER
 from tests.spark.test_manifests import parts_of
 from tests.states.test_tables import content
 
@@ -74,21 +70,6 @@ def program() -> RowProgram:
 def compiled(name: str) -> RowProgram:
     model, _ = scenario(name)
     return RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True))
-
-
-def test_the_digest_of_sources_covers_model_and_engines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resources, "files", lambda anchor: tmp_path)
-    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True,
-              "checker/engines/spark/e.py": True, "checker/report/summary.py": False, "model/f.txt": False}  # fmt: skip
-    for name in counts:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    for name, decides in counts.items():
-        before = request.sources.__wrapped__()
-        (tmp_path / name).write_text("other")
-        assert (request.sources.__wrapped__() != before) == decides, name
 
 
 def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
@@ -142,13 +123,6 @@ def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram,
     assert np.concatenate(found).tolist() == rows[:, 2:].tolist()
     with pytest.raises(InputError, match=r"states/level-00001-all-\w+.parquet is damaged"):
         list(checkpoint.states(bad, program.fingerprints))
-
-
-def test_the_cause_of_an_error_is_its_innermost_one() -> None:
-    text = "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat a.B\n"
-    text += "Caused by: java.io.IOException: No space left on device\n\tat c.D\n"
-    assert cause(RuntimeError(text)) == "No space left on device"
-    assert cause(RuntimeError("")) == "RuntimeError"
 
 
 class Cluster:
@@ -225,55 +199,6 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(str(archive))
-
-
-# --- a search with all levels on the driver: it needs no cluster ----------------------------------
-
-
-@pytest.fixture
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A stub session; the fixture lists the requested masters."""
-    asked: list[str] = []
-
-    def session(master: str) -> object:
-        asked.append(master)
-        return SimpleNamespace(cores=2, master=master)
-
-    monkeypatch.setattr(sys.modules[search.__module__], "session", session)
-    return asked
-
-
-def test_a_second_driver_is_refused(without_spark: list[str], tmp_path: Path) -> None:
-    model, options = scenario("truncation/kip-101", "max_records=1")
-    refused: list[str] = []
-
-    def meanwhile(progress: object) -> None:
-        for resume in (True, False) if not refused else ():
-            with pytest.raises(InputError) as wrong:
-                search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume))
-            refused.append(str(wrong.value))
-
-    found = search(model, options, meanwhile, SparkOptions(MASTER, str(tmp_path)))
-    assert found.complete
-    assert any("another search is using it" in said for said in refused)
-    assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
-
-
-def test_damage_is_reported_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
-    model, options = scenario("truncation/kip-101", "max_records=1")
-    search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
-    without_spark.clear()
-    (file,) = (tmp_path / "states").glob("level-00003-*.parquet")
-    honest = file.read_bytes()
-    for change, said in ((honest[:-1], "damaged"), (b"", "damaged"), (None, "is not there")):
-        file.write_bytes(change) if change is not None else file.unlink()
-        with pytest.raises(InputError, match=rf"states/{file.name} is {said.removeprefix('is ')}"):
-            search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
-    file.write_bytes(honest)
-    (tmp_path / "level-00002.json").unlink()
-    with pytest.raises(InputError, match=r"level-00002.json is not there"):
-        search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
-    assert without_spark == []
 
 
 # --- the request that a worker gets is enough to trace the model again --------------------------------
@@ -445,28 +370,6 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
     counterexample.follow_all(model, found.violations)
 
 
-def test_of_several_violations_the_first_is_reported() -> None:
-    """The first by index: state violations in the new level, others in the expanded level."""
-    expanded = [
-        {"states": 2, "steps": [], "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
-        for own in (
-            {"broken": {"p": (3, 0)}, "deadlock": 3},
-            {"broken": {"p": (2, 7)}, "deadlock": 2},
-            {"broken": {"p": (2, 8)}, "deadlock": 4},
-        )
-    ]
-    merged = [
-        {"file": ["", 3, 1, 0], "premises": [3], **own}
-        for own in ({"bucket": 0, "places": {"q": 2}}, {"bucket": 1, "places": {"q": 0, "r": 1}})
-    ]
-    model = SimpleNamespace(actions=[SimpleNamespace(name="a")], bounds=["b"], safety=["p", "q", "r"])
-    level = joined(cast(Model, model), 4, Totals(5, 6, found={"r": (0, 1)}), expanded, merged, 9, 1.0)
-    counts = {"a": 9}, {"b": 3}, {"p": 12, "q": 0, "r": 0}
-    found = {"p": (3, 2, 7), "q": (4, 2), DEADLOCK: (3, 2), "r": (0, 1)}
-    assert level.totals == Totals(11, 15, *counts, found, 1.0)
-    assert [part.base for part in level.parts] == [0, 3]
-
-
 def more(half: str, what: str) -> Change:
     def change(reports: Reports) -> None:
         report = next(report for report in reports if report["half"] == half)
@@ -538,15 +441,6 @@ def test_levels_of_the_driver_and_of_the_cluster(on_spark: Callable[..., SearchR
     assert on_spark(model, options).violations == expected.violations != []
 
 
-def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark: Callable[..., SearchResult]) -> None:
-    model, options = scenario("truncation/kip-101", "max_records=1")
-    expected = native.search(model, options)
-    (depth,) = {v.depth for v in expected.violations}
-    found = on_spark(model, options, small=500, stop_at_first=True)
-    assert found.stopped_by == "violation"
-    assert [v.depth for v in counterexample.follow_all(model, found.violations)] == [depth]
-
-
 def test_without_memory_for_tables_they_are_read_from_files(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     found = on_spark(model, options, small=1_500, memory_bytes=1)
@@ -601,13 +495,6 @@ CHOSEN = (
 """Scenarios of each protocol, with and without violations; the kernels are the native search's."""
 
 
-def test_they_are_standard_and_of_every_protocol() -> None:
-    assert all(scenario_files.titles()[name][1] for name in CHOSEN)
-    assert {scenario_files.find(name).definition.name for name in CHOSEN} == {
-        scenario.definition.name for scenario in scenario_files.standard()
-    } - {"promise"}  # the abstract protocol, which is small
-
-
 @slow("complete searches on Spark; fast for small ones")
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Path, name: str) -> None:
@@ -630,15 +517,6 @@ def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Pa
 
 
 ALL = SearchOptions(workers=1, all_states=True)
-
-
-def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult]) -> None:
-    """The first levels run on the driver, the others on the cluster; both find violations."""
-    model = ledger()
-    found = on_spark(model, ALL, small=60)
-    assert_same(found, native.search(model, ALL))
-    assert {v.property: v.depth for v in found.violations} == DEPTHS
-    counterexample.follow_all(model, found.violations)
 
 
 def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult], tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from highwater.traces.inputs import inputs
-from highwater.traces.replay import replay_input
 from tests.command import Run
 from tests.generation import write_log
 from tests.spark.conftest import MASTER
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.runs.made import good_run, write
 from tests.traces.test_inputs import run
 
 
@@ -49,18 +47,6 @@ def test_many_inputs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_spark")
-@needs_clusters_4_2
-def test_a_cluster_with_request_logs_is_replayed_as_by_one_process() -> None:
-    from highwater.checker.engines.spark.replay import replay
-    from highwater.checker.engines.spark.session import session
-
-    (found,) = inputs([CLUSTERS_4_2 / "unclean-requests-elr"]).found
-    assert len(found.request_logs) > 1
-    (report,) = replay(session(MASTER), [found], None, {}, lambda _: None, lambda: False)
-    assert {**report.to_json(), "seconds": 0} == {**replay_input(found).to_json(), "seconds": 0}
-
-
-@pytest.mark.usefixtures("_spark")
 def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -> None:
     (segment,) = log.glob("*.log")
     data = bytearray(segment.read_bytes())
@@ -72,16 +58,6 @@ def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -
     assert found.status == 2
     assert segment.name in found.err
     assert "DAMAGED INPUT: " in found.output
-
-
-@pytest.mark.usefixtures("_spark")
-def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> None:
-    good = write(tmp_path / "good.ndjson", good_run())
-    bad = tmp_path / "bad.ndjson"
-    bad.write_text(good.read_text()[:-40])
-    found, expected = on_spark(good, bad, "--quiet"), run(good, bad, "--quiet")
-    assert (found.status, found.err) == (2, expected.err)
-    assert found.output.startswith("1 input, ")
 
 
 def test_options_that_belong_together(tmp_path: Path) -> None:
@@ -103,6 +79,3 @@ def test_interrupted(log: Path) -> None:
 
     with pytest.raises(ReplayInterrupted):
         list(replay(session(MASTER), inputs([log]).found, None, {}, lambda _: None, lambda: True))
-
-
-# --- a whole command, killed ---

@@ -88,16 +88,3 @@ def test_pandas_and_duckdb_answer_alike(duck: Any, number: int) -> None:
 
 def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
-
-
-@slow("starts Spark; the fast tests use DuckDB")
-@pytest.mark.usefixtures("_spark")
-def test_spark_answers_alike(duck: Any) -> None:
-    from highwater.checker.engines.spark import session
-    from tests.spark.conftest import MASTER
-
-    spark = session.session(MASTER).sql
-    exec(block(SECTIONS[0], "spark").replace('"tables/', f'"{Path.cwd()}/tables/'), {"spark": spark})
-    for section in SECTIONS[1:]:
-        answer = plain(spark.sql(block(section, "spark")).collect())
-        assert answer == plain(duck.execute(block(section, "duckdb")).fetchall()), section.splitlines()[0]

@@ -5,13 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +14,11 @@ import numpy as np
 import pytest
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.instructions import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Layout
-from highwater.checker.scenarios.search import Progress, SearchOptions
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
     Bool,
@@ -50,8 +44,6 @@ from tests.slow import slow
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
 from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable  # noqa: E402
-from highwater.checker.engines.spark.program import TableProgram  # noqa: E402
-from highwater.checker.engines.spark.request import ModelRequest  # noqa: E402
 from highwater.checker.tables import (  # noqa: E402
     ABOUT,
     TableDirectory,
@@ -296,38 +288,6 @@ def content(place: Path) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
     return Counter(texts.values()), steps
 
 
-@slow("starts Spark; the fast tests write with the native engine")
-@pytest.mark.usefixtures("_spark")
-def test_both_engines_write_the_same_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scenario whose properties are violated, and the message-level scenario of docs/results.md."""
-    from tests.spark.conftest import MASTER
-
-    honest = engines.spark_options
-    # Levels of at least 800 states run on the cluster.
-    monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=800))
-    spark = ["--engine", "spark", "--spark-master", MASTER]
-    small = ["truncation/kip-101", "--set", "max_records=1"]
-    settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
-    large = ["replication/large-data-loss", *(s for name in settings for s in ("--set", name))]
-    for scenario, states, transitions in ((small, 9_841, 28_839), (large, 83_677, 296_638)):
-        for side, engine in (("native", []), ("spark", spark)):
-            out = ["--out", str(tmp_path / side), "--force", "--quiet"]
-            assert run(*scenario, *engine, *out) == (0, "")
-        found = content(tmp_path / "native")
-        assert (found[0].total(), found[1].total()) == (states, transitions)
-        assert content(tmp_path / "spark") == found
-        abouts = [json.loads((tmp_path / side / "run.json").read_text()) for side in ("native", "spark")]
-        assert abouts[0]["violations"] == abouts[1]["violations"]
-    some = ["--out", str(tmp_path / "some"), "--quiet"]
-    assert run(*small, *spark, *some, "--limit-states", "3000") == (3, "")
-    about = json.loads((tmp_path / "some" / "run.json").read_text())
-    assert about["states"] == len(read(tmp_path / "some", STATES))
-    assert about["states"] < 9_841
-    assert run(*small, *spark, *some, "--resume") == (0, "")
-    assert run(*small, "--out", str(tmp_path / "native"), "--force", "--quiet") == (0, "")
-    assert content(tmp_path / "some") == content(tmp_path / "native")
-
-
 # --- the directory of tables --------------------------------------------------------------------------
 
 
@@ -380,11 +340,6 @@ def test_new_tables_replace_earlier_ones(place: Path) -> None:
     assert texts_of(place) == {**whole("two"), "notes.txt": "mine"}
 
 
-def test_a_search_is_continued_beside_its_tables(place: Path) -> None:
-    TableDirectory(str(place), force=False, resume=True)
-    assert texts_of(place) == whole("one")
-
-
 def elsewhere(place: Path) -> None:
     (place / STATES).rename(place.parent / "elsewhere")
     (place / STATES).symlink_to(place.parent / "elsewhere")
@@ -435,177 +390,7 @@ def test_a_failed_run_leaves_no_tables(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_earlier_tables_stay_while_the_search_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(*SMALL, "--out", tmp_path) == (0, "")
-    before = sorted(tmp_path.rglob("*"))
-
-    def interrupted(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("highwater.checker.engines.by_name.explore", lambda name: interrupted)
-    assert run(*SMALL, "--out", tmp_path, "--force")[0] == 130
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_an_unwritable_directory_is_refused_before_the_search(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: (Path(path), mode) != (place, os.W_OK))
-    with pytest.raises(InputError, match="cannot be written"):
-        TableDirectory(str(place), force=True)
-
-
 # --- interruptions: complete tables or none, and a message --------------------------------------------
 
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
-
-ROOT = Path(__file__).parents[2]
-LARGE = ("truncation/kip-320", *(x for n in ("log_size", "max_records") for x in ("--set", f"{n}=4")))
-SLOW = ("--set", "replicas=4", "--set", "max_leader_epoch=2", "--symmetry", "--workers", "1")
-"""A native search that still runs at its first progress report, and has found little by then."""
-
-
-def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start the command in its own process group, as a terminal does."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "highwater", "states", *LARGE, "--out", str(out), *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def interrupt(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def wait_until(there: Callable[[], object]) -> None:
-    until = time.monotonic() + 120
-    while not there():
-        assert time.monotonic() < until
-        time.sleep(0.002)
-
-
-def files(out: Path) -> list[str]:
-    return sorted(str(p.relative_to(out)) for p in out.rglob("*"))
-
-
-def count(out: Path, table: str) -> int:
-    from pyarrow.dataset import dataset
-
-    return int(dataset(out / table).count_rows())
-
-
-def column(out: Path, table: str, name: str) -> list[Any]:
-    from pyarrow.dataset import dataset
-
-    return list(dataset(out / table).to_table(columns=[name])[name].unique().to_pylist())
-
-
-@pytest.mark.parametrize(
-    "engine",
-    ["interpreter", pytest.param("native", marks=slow("the native engine; fast with the interpreter"))],
-)
-def test_while_it_searches(tmp_path: Path, engine: str) -> None:
-    slow = SLOW if engine == "native" else ()
-    process = start(tmp_path / "out", *slow, "--engine", engine)
-    assert process.stderr is not None
-    process.stderr.readline()  # the first line of progress
-    interrupt(process)
-    said, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert "states found so far are being written; Ctrl-C again leaves no tables" in err
-    assert "the tables are not whole: interrupted" in said
-    about = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert (about["complete"], about["stopped_by"]) == (False, "interrupted")
-    assert about["states"] == count(tmp_path / "out", "states") > 1
-    assert about["transitions"] == count(tmp_path / "out", "transitions") > 1
-    sources = column(tmp_path / "out", "transitions", "source")
-    assert len(sources) < about["states"]
-    # Every step's source and target are in the table of states.
-    for end in ("source", "target"):
-        assert set(column(tmp_path / "out", "transitions", end)) <= set(
-            column(tmp_path / "out", "states", "state")
-        )
-
-
-def test_while_it_writes(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = start(out, "--limit-states", "600000", "--json", str(tmp_path / "json"))
-    wait_until(lambda: out.exists() and list(out.rglob("*.parquet")))
-    interrupt(process)
-    said, err = process.communicate(timeout=600)
-    assert (process.returncode, said) == (130, "")
-    assert err.endswith("highwater: interrupted before the tables were complete\n")
-    assert "Traceback" not in err
-    assert files(out) == []
-    about = json.loads((tmp_path / "json").read_text())
-    assert (about["states"], about["complete"], about["stopped_by"]) == (0, False, "interrupted")
-
-
-def test_twice(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = start(out, "--engine", "interpreter")
-    assert process.stderr is not None
-    process.stderr.readline()
-    interrupt(process)
-    wait_until(lambda: list(out.rglob("*.parquet")) or process.poll() is not None)
-    interrupt(process)
-    said, err = process.communicate(timeout=600)
-    assert (process.returncode, said) == (130, "")
-    assert err.endswith("highwater: interrupted before the tables were complete\n")
-    assert files(out) == []
-
-
-def once(after: int) -> Callable[[Progress], None]:
-    """A progress callback that presses Ctrl-C once more than ``after`` states are found."""
-    pressed: list[Progress] = []
-
-    def press(progress: Progress) -> None:
-        if progress.distinct_states > after and not pressed:
-            pressed.append(progress)
-            signal.raise_signal(signal.SIGINT)
-
-    return press
-
-
-def test_the_interpreter_ends_between_two_states() -> None:
-    model = models.scenario_model("truncation/kip-101", max_records=1)
-    whole = explore(model, SearchOptions(workers=1))
-    graph = reference.explore(model, SearchOptions(), once(2000))
-    states = len(graph.states)
-    assert graph.stopped_by == "interrupted"
-    assert 0 < graph.expanded < states < len(whole.states)
-    assert [len(x) for x in (graph.parents, graph.parent_instances)] == [states] * 2
-    assert graph.offsets[-1] == len(graph.targets) == len(graph.instances)
-    steps, expected = (
-        {graph_.scalars(i): int(n) for i, n in enumerate(np.diff(graph_.offsets)[: graph_.expanded])}
-        for graph_ in (graph, whole)
-    )
-    assert steps == {state: expected[state] for state in steps}
-    found = reference.search(model, SearchOptions(), once(2000))
-    assert found.stopped_by == "interrupted"
-    assert sum(found.actions.values()) + len(model.initial) == found.generated_states
-
-
-# --- steps that Spark writes by fingerprint, and the native engine by number --------------------------
-
-
-def test_steps_are_those_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares all steps, computed in slices."""
-    monkeypatch.setattr("highwater.checker.engines.spark.program.states_at_once", lambda instances: 50)
-    model = models.scenario_model("truncation/kip-101", max_records=1, max_leader_epoch=0)
-    program = TableProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True, tables=True))
-    graph = explore(model, SearchOptions(workers=1))
-    assert len(graph.states) > 120
-    fingerprints = program.fingerprints(graph.states)
-    found = np.concatenate(list(program.steps(graph.states)))
-    columns = fingerprints[graph.sources], fingerprints[graph.targets], graph.instances
-    expected = np.stack([np.asarray(column, dtype=np.uint64) for column in columns], axis=1)
-    assert sorted(found[:, :3].tolist()) == sorted(expected.tolist())

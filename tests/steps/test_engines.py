@@ -13,7 +13,6 @@ import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
-from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native, reference
 from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.state_graph import explore
@@ -29,7 +28,6 @@ from highwater.model.language import (
     StepProperty,
     Struct,
     action,
-    as_bool,
     implies,
     require,
     step_properties,
@@ -37,7 +35,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown
+from tests.language.random_protocols import Expression, Stated, a_plain, a_protocol, shown
 from tests.language.test_random_protocols import traced
 from tests.native.on_disk import PARTS, assert_same, manifest, on_disk, part, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
@@ -273,19 +271,13 @@ def test_earlier_violations_are_reported_after_a_resume(tmp_path: Path) -> None:
     assert {v.property: v.depth for v in again.violations} == DEPTHS
 
 
-def test_another_property_is_another_search(tmp_path: Path) -> None:
-    part(ledger("values_never_fall"), "in memory", tmp_path, 40, resume=False)
-    with pytest.raises(InputError, match="made with other properties"):
-        part(ledger("term_never_falls"), "in memory", tmp_path)
-
-
 # --- a column of transitions, an attribute of networkx's edges ----------------------------------------
 
 
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
 from highwater.checker.engines.columns import TRANSITIONS  # noqa: E402
-from highwater.checker.tables import count_tables, to_networkx, write  # noqa: E402
+from highwater.checker.tables import count_tables, write  # noqa: E402
 
 
 def expected_edges(explored: Explored) -> list[set[str]]:
@@ -316,18 +308,6 @@ def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
     assert [{n for n in names if not row[n]} for row in rows] == expected_edges(explored)
     assert {name for name, count in counts.items() if count} == set(DEPTHS)
     assert sum(counts.values()) == sum(map(len, expected_edges(explored)))
-
-
-def test_edges_of_networkx() -> None:
-    explored = explore(ledger(), SearchOptions(workers=1))
-    edges = to_networkx(explored).edges(keys=True, data="violates")
-    found = {(source, key): set(names) for source, _, key, names in edges}
-    pairs = zip(explored.sources.tolist(), explored.instances.tolist(), strict=True)
-    assert found == dict(zip(pairs, expected_edges(explored), strict=True))
-    assert (
-        "violates"
-        not in next(iter(to_networkx(explore(Model(ledger().protocol), SearchOptions())).edges(data=True)))[2]
-    )
 
 
 # --- random step properties ---------------------------------------------------------------------------
@@ -416,26 +396,3 @@ def test_kernels_say_the_same(seed: int) -> None:
             continue
         for (_, after), (_, broken) in zip(steps, program.broken(state), strict=True):
             assert broken == interpreter.broken(state, after)
-
-
-@settings(max_examples=EXAMPLES)
-@given(seed=st.integers(0, 1 << 60))
-def test_the_property_on_two_states_agrees_with_python(seed: int) -> None:
-    rng = Random(seed)
-    stated = a_protocol(rng)
-    one, other = rng.choice(conditions(stated)), rng.choice(conditions(stated))
-    (number,) = (e for type_, e in stated.functions if type_ is None)
-
-    def holds(m: Any, before: State, after: State) -> Any:
-        same = as_bool(one.symbolic(before)) == as_bool(other.symbolic(after))
-        return same | (number.symbolic(before) < number.symbolic(after))
-
-    model = traced(lambda: Model(stated.protocol(), step_properties=[StepProperty("holds", holds, "")]))
-    interpreter = Interpreter(model)
-    for _ in range(6):
-        plain = [a_plain(rng, stated.state) for _ in range(2)]
-        before, after = (stated.state.encode(shown(stated.state, p)) for p in plain)
-        with suppress(Overflow):
-            grows = number.plain(plain[0]) < number.plain(plain[1])
-            wanted = before == after or one.plain(plain[0]) == other.plain(plain[1]) or grows
-            assert (interpreter.broken(before, after) == []) == wanted

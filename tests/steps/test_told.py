@@ -74,16 +74,6 @@ def test_json_has_both_states(store: Path, engine: str) -> None:
     assert result["premises"]["reads_never_go_back"] > 0
 
 
-def test_a_scenario_promises_it(store: Path) -> None:
-    text = 'protocol = "store.py"\n[rules]\nremembers = false\n[expect]\nviolated = ["reads_never_go_back"]\n'
-    (store / "store.toml").write_text(text)
-    assert ask("check", "store.toml").status == 0
-    (store / "store.toml").write_text(text.replace("= false", "= true"))
-    found = ask("check", "store.toml")
-    assert found.status == 1
-    assert "reads_never_go_back holds, but expected to be violated" in found.out
-
-
 @pytest.mark.parametrize(
     ("names", "checked"),
     [
@@ -99,16 +89,6 @@ def test_a_step_property_is_selected_by_name(store: Path, names: tuple[str, ...]
     options = [word for name in names for word in ("--property", name)]
     (result,) = ask("check", "store.toml", *options, "--json", "-").results
     assert result["properties"] == checked
-
-
-def test_show_and_walks_and_z3(store: Path) -> None:
-    assert "A client that has read a version reads it again" in ask("show", "store.toml").out
-    walked = ask("simulate", "store.toml", *OFF, "--walks", "2000")
-    assert walked.status == 1
-    assert "reads_never_go_back (example) is violated by step" in walked.out
-    proved = ask("prove", "store.toml", *OFF, "--depth", "6")
-    assert proved.status == 1
-    assert "reads_never_go_back (example) is violated by step 5" in proved.out
 
 
 def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
@@ -145,12 +125,6 @@ def test_a_replay_of_the_run_finds_the_violation(store: Path) -> None:
     assert finding.position == {"line": 6, "step": 4}
     assert finding.certain
     assert finding.summary.startswith("violated by the step that fits: A client that has read")
-
-
-def test_the_notebook_names_the_step(store: Path) -> None:
-    result = highwater.check("store.toml", rules={"remembers": False})
-    (violation,) = result.violations
-    assert "is violated by the step to depth 5" in violation._repr_html_()
 
 
 def test_a_machine_finds_the_step_and_shrinks_the_run(store: Path) -> None:

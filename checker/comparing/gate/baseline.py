@@ -388,8 +388,8 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
     )
     if entry.kind == PROTOCOL and found:
         state = EntryState.CHANGED
-    told = list(dict.fromkeys(_renamed(*names) for names in renamed))
-    return EntryVerdict(entry, state, before, ran, found, told, "; ".join(ran.broken))
+    names = list(dict.fromkeys(_renamed(*triple) for triple in renamed))
+    return EntryVerdict(entry, state, before, ran, found, names, "; ".join(ran.broken))
 
 
 def _renamed(table: str, old: str, new: str) -> tuple[str, str, str]:

@@ -19,7 +19,12 @@ from typing import Any
 import highwater
 from highwater.checker import runner
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.comparing.revisions import Asked, Image, RestoredModel, UnknownImageError
+from highwater.checker.comparing.revisions import (
+    Image,
+    ImageRequest,
+    RestoredModel,
+    UnknownImageError,
+)
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import cache
 from highwater.checker.report import counterexample
@@ -153,7 +158,7 @@ class GateEntry:
         """The scenario as an argument of a command: its name, or its path."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
-    def asked(self, scenario: str | None = None) -> Asked:
+    def image_request(self, scenario: str | None = None) -> ImageRequest:
         """The request for an image of the entry's model in another revision.
 
         ``scenario`` is the scenario's name in that revision; None if it is the same.
@@ -192,12 +197,12 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
     on: dict[str, set[str]] = {}
     for entry in entries:
         try:
-            asked = entry.request()
+            request = entry.request()
         except InputError:  # running the entry reports it
             continue
-        name = asked.scenario.definition.name
-        protocols[name] = asked.scenario.protocol
-        on.setdefault(name, set()).update(rule for rule, is_on in asked.rules.items() if is_on)
+        name = request.scenario.definition.name
+        protocols[name] = request.scenario.protocol
+        on.setdefault(name, set()).update(rule for rule, is_on in request.rules.items() if is_on)
     found = []
     for name, protocol in sorted(protocols.items()):
         somewhere = on[name].union(*(profile.rules for profile in protocol.profiles.values()))
@@ -265,8 +270,8 @@ def run(
     try:
         request = entry.request()
         identity = None if reuse is Reuse.NEVER else model_key.request_key(request)
-        asked = entry.kind, entry.unbounded, runner.asked_of(request, SearchOptions(workers=1))
-        if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
+        key = entry.kind, entry.unbounded, runner.asked_of(request, SearchOptions(workers=1))
+        if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, key)) is not None:
             return known
         if entry.kind == PROTOCOL:
             ran.facts = _widest(entry)
@@ -275,7 +280,7 @@ def run(
         else:
             _scenario(entry, ran, limit_seconds, memory_bytes, Reuse.NEVER if identity is None else reuse)
         if ran.facts is not None and identity is not None and model_key.sources_unchanged():
-            cache.keep(replace(ran, explored_at=ran.explored_at or runner.now()), identity, asked)
+            cache.keep(replace(ran, explored_at=ran.explored_at or runner.now()), identity, key)
     except InternalError:
         raise
     except (LanguageError, InputError) as wrong:
@@ -414,17 +419,17 @@ def _proof(entry: GateEntry, ran: Ran, limit_seconds: float | None) -> None:
     if result["verdict"] == "inconclusive":
         ran.stopped = str(result["stopped_by"])
         return
-    asked: dict[str, list[str]] = {}
+    breaking: dict[str, list[str]] = {}
     for verdict in result["verdicts"]:
-        broken = asked.setdefault(verdict["property"], [])
+        actions = breaking.setdefault(verdict["property"], [])
         if not verdict["kept"]:
-            broken.append(verdict["action"])
+            actions.append(verdict["action"])
     ran.facts = {
         "verdict": result["verdict"],
         "graph": _graph(entry)[1],
         "properties": {
-            name: "not kept by " + ", ".join(sorted(broken)) if broken else "kept"
-            for name, broken in asked.items()
+            name: "not kept by " + ", ".join(sorted(actions)) if actions else "kept"
+            for name, actions in breaking.items()
         },
     }
     if result["never_enabled"]:

@@ -157,7 +157,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
     entries = [e for e in entries if e.kind == SCENARIO]
     gate.notes += rules_on_nowhere(entries)
     with checked_out(revision, baseline.root) as old:
-        images = {e.key: i for e, i in zip(entries, old.images([e.asked() for e in entries]), strict=True)}
+        images = {
+            e.key: i for e, i in zip(entries, old.images([e.image_request() for e in entries]), strict=True)
+        }
         for entry in entries:
             if "error" in images[entry.key]:
                 gate.notes.append(
@@ -326,8 +328,8 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
         return
     try:
         with checked_out(commit, baseline.root) as old:
-            asked = [v.entry.asked(old_names.get(v.entry.key)) for v in wanted]
-            images = dict(zip([v.entry.key for v in wanted], old.images(asked), strict=True))
+            requests = [v.entry.image_request(old_names.get(v.entry.key)) for v in wanted]
+            images = dict(zip([v.entry.key for v in wanted], old.images(requests), strict=True))
     except InputError as wrong:
         gate.notes.append(f"the difference cannot be explained: {wrong}")
         return
@@ -364,8 +366,8 @@ def _explain(gate: Gate, images: Mapping[Key, Image], options: Options) -> None:
         if image is None or "error" in image:
             continue
         try:
-            asked = verdict.entry.request()
-            gate.explained.append(compare_states(verdict.entry.name, image, asked.model(), asked))
+            request = verdict.entry.request()
+            gate.explained.append(compare_states(verdict.entry.name, image, request.model(), request))
         except KeyboardInterrupt:
             gate.interrupted = True
             return
@@ -433,19 +435,19 @@ def _verdict(verdict: EntryVerdict) -> Iterator[str]:
 
 def verdict_lines(verdict: EntryVerdict) -> list[str]:
     """The lines about one entry, with the counterexamples of new violations."""
-    said = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
-    found = [str(d) for d in verdict.differences]
-    said += found[:SHOWN]
-    if len(found) > SHOWN:
-        said.append(f"and {len(found) - SHOWN} more")
+    found = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
+    facts = [str(d) for d in verdict.differences]
+    found += facts[:SHOWN]
+    if len(facts) > SHOWN:
+        found.append(f"and {len(facts) - SHOWN} more")
     if verdict.note:
-        said.append(verdict.note)
+        found.append(verdict.note)
     if verdict.differences and not verdict.graph_changed and verdict.before is not None:
-        said.append("the expressions are those of the baseline: the engine counts differently")
+        found.append("the expressions are those of the baseline: the engine counts differently")
     for difference in verdict.differences:
         if difference.table == "violated" and difference.before is None:
-            said += verdict.ran.runs.get(difference.name, [])[:RUN_LINES]
-    return said
+            found += verdict.ran.runs.get(difference.name, [])[:RUN_LINES]
+    return found
 
 
 def _why(gate: Gate) -> Iterator[str]:

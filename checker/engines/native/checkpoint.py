@@ -23,8 +23,6 @@ from contextlib import ExitStack, closing
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 import highwater
 from highwater.checker.base.checkpoint_directory import HEADS, CheckpointDirectory
 from highwater.checker.base.files import is_file_with
@@ -43,7 +41,7 @@ from highwater.checker.engines.native.initial import initial_words
 from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.runs import DamagedError, SortedRun
 from highwater.checker.engines.native.visited import Delayed, VisitedRuns, reserved_bytes
-from highwater.checker.engines.native.worker import Table, Worker
+from highwater.checker.engines.native.worker import COUNTERS, Table, Worker, sum_counters
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.model_key import model_key
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions
@@ -240,9 +238,7 @@ class Checkpoint(CheckpointDirectory):
             "levels": levels,
             "states": states,
             "visited": [[sorted_run.file.name, sorted_run.blocks] for sorted_run in visited],
-            "counts": np.sum([w.counts for w in run.workers], axis=0).tolist(),
-            "cuts": np.sum([w.cuts for w in run.workers], axis=0).tolist(),
-            "premises": np.sum([w.premises for w in run.workers], axis=0).tolist(),
+            **sum_counters(run.workers),
             "found": run.found,
             "seconds": run.seconds,
         }
@@ -356,11 +352,8 @@ class Checkpoint(CheckpointDirectory):
 
     def _restore_counts(self, manifest: dict[str, Any]) -> None:
         run, worker = self._run, self._run.workers[0]
-        for name, array in (
-            ("counts", worker.counts),
-            ("cuts", worker.cuts),
-            ("premises", worker.premises),
-        ):
+        for name in COUNTERS:
+            array = getattr(worker, name)
             _need(len(manifest[name]) == len(array) and all(n >= 0 for n in manifest[name]))
             array[:] = manifest[name]
         for name, place in manifest["found"].items():
@@ -396,13 +389,9 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 def content_of(run: SearchState) -> str:
     """A digest of the model, its LLVM text and its initial states. Only a search with an equal digest is restored."""
-    options = run.options
-    digest = hashlib.sha256()
-    key = model_key(run.program.model, options.symmetry, options.deadlock)
-    for part in (key, run.program.name.digest, repr(run.start.tolist())):
-        content = part.encode()
-        digest.update(b"%d:" % len(content) + content)
-    return digest.hexdigest()
+    key = model_key(run.program.model, run.options.symmetry, run.options.deadlock)
+    content = key, run.program.name.digest, run.start.tolist()
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
@@ -412,8 +401,8 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, 
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
     for key in now:
         if then.get(key) != now[key]:
-            said = difference(then.get(key), now[key])
-            raise InputError(f"--resume: {directory} was made with other {key}: {said}")
+            change = difference(then.get(key), now[key])
+            raise InputError(f"--resume: {directory} was made with other {key}: {change}")
     if manifest.get("content") != content:
         raise InputError(
             f"--resume: {directory} was made with another version of the protocol or the checker"

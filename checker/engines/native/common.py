@@ -8,7 +8,6 @@ executing it, and the search need not wait for a compiler. Only the number of wo
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +34,9 @@ class LaneOperation:
 
     ``result`` and each of ``operands`` is ``c`` (a column), ``m`` (a mask), ``i`` (the number itself), or ``-`` (none).
     ``text`` has LLVM instructions for parts of columns, or for masks; ``{0}`` stands for the first operand, and the
-    numbers after those of the operands for the results of the instructions before. V and B stand for a vector of
-    numbers and of bools, ONES and ALL for vectors in which each number is 1 or has all bits.
+    numbers after those of the operands for the results of the instructions before. ``{V}`` and ``{B}`` stand for the
+    types of a vector of numbers and of bools, ``{ONES}`` and ``{ALL}`` for vectors in which each number is 1 or has all
+    bits.
     """
 
     result: str
@@ -47,23 +47,23 @@ class LaneOperation:
 OPERATIONS = {
     "stop": LaneOperation("-", ""),
     # The numbers and sets of graph nodes.
-    "add": LaneOperation("c", "cc", ("add V {0}, {1}",)),
-    "sub": LaneOperation("c", "cc", ("sub V {0}, {1}",)),
-    "mul": LaneOperation("c", "cc", ("mul V {0}, {1}",)),
-    "min": LaneOperation("c", "cc", ("icmp slt V {0}, {1}", "select B {2}, V {0}, V {1}")),
-    "max": LaneOperation("c", "cc", ("icmp sgt V {0}, {1}", "select B {2}, V {0}, V {1}")),
-    "select": LaneOperation("c", "mcc", ("select B {0}, V {1}, V {2}",)),
-    "union": LaneOperation("c", "cc", ("or V {0}, {1}",)),
-    "intersection": LaneOperation("c", "cc", ("and V {0}, {1}",)),
-    "difference": LaneOperation("c", "cc", ("xor V {1}, ALL", "and V {0}, {2}")),
-    "singleton": LaneOperation("c", "c", ("shl V ONES, {0}",)),
-    "count": LaneOperation("c", "c", ("call V @llvm.ctpop.WIDTH(V {0})",)),
+    "add": LaneOperation("c", "cc", ("add {V} {0}, {1}",)),
+    "sub": LaneOperation("c", "cc", ("sub {V} {0}, {1}",)),
+    "mul": LaneOperation("c", "cc", ("mul {V} {0}, {1}",)),
+    "min": LaneOperation("c", "cc", ("icmp slt {V} {0}, {1}", "select {B} {2}, {V} {0}, {V} {1}")),
+    "max": LaneOperation("c", "cc", ("icmp sgt {V} {0}, {1}", "select {B} {2}, {V} {0}, {V} {1}")),
+    "select": LaneOperation("c", "mcc", ("select {B} {0}, {V} {1}, {V} {2}",)),
+    "union": LaneOperation("c", "cc", ("or {V} {0}, {1}",)),
+    "intersection": LaneOperation("c", "cc", ("and {V} {0}, {1}",)),
+    "difference": LaneOperation("c", "cc", ("xor {V} {1}, {ALL}", "and {V} {0}, {2}")),
+    "singleton": LaneOperation("c", "c", ("shl {V} {ONES}, {0}",)),
+    "count": LaneOperation("c", "c", ("call {V} @llvm.ctpop.{WIDTH}({V} {0})",)),
     "floordiv": LaneOperation("c", "cc"),
     "mod": LaneOperation("c", "cc"),
     # Comparisons.
-    "eq": LaneOperation("m", "cc", ("icmp eq V {0}, {1}",)),
-    "lt": LaneOperation("m", "cc", ("icmp slt V {0}, {1}",)),
-    "member": LaneOperation("m", "cc", ("lshr V {1}, {0}", "trunc V {2} to B")),
+    "eq": LaneOperation("m", "cc", ("icmp eq {V} {0}, {1}",)),
+    "lt": LaneOperation("m", "cc", ("icmp slt {V} {0}, {1}",)),
+    "member": LaneOperation("m", "cc", ("lshr {V} {1}, {0}", "trunc {V} {2} to {B}")),
     # Bools.
     "not": LaneOperation("m", "m", ("xor i64 {0}, -1",)),
     "and": LaneOperation("m", "mm", ("and i64 {0}, {1}",)),
@@ -74,11 +74,11 @@ OPERATIONS = {
         "m", "mmm", ("xor i64 {1}, {2}", "and i64 {0}, {3}", "xor i64 {4}, {2}")
     ),
     # Packed states: the bits of {0} from {1} on, {2} of them, plus {3}; and the other way.
-    "unpack": LaneOperation("c", "ciii", ("lshr V {0}, {1}", "and V {4}, {2}", "add V {5}, {3}")),
-    "unpack bool": LaneOperation("m", "ci", ("lshr V {0}, {1}", "trunc V {2} to B")),
-    "pack": LaneOperation("c", "ccii", ("sub V {1}, {3}", "shl V {4}, {2}", "or V {0}, {5}")),
-    "pack high": LaneOperation("c", "ccii", ("sub V {1}, {3}", "lshr V {4}, {2}", "or V {0}, {5}")),
-    "pack bool": LaneOperation("c", "cmi", ("zext B {1} to V", "shl V {3}, {2}", "or V {0}, {4}")),
+    "unpack": LaneOperation("c", "ciii", ("lshr {V} {0}, {1}", "and {V} {4}, {2}", "add {V} {5}, {3}")),
+    "unpack bool": LaneOperation("m", "ci", ("lshr {V} {0}, {1}", "trunc {V} {2} to {B}")),
+    "pack": LaneOperation("c", "ccii", ("sub {V} {1}, {3}", "shl {V} {4}, {2}", "or {V} {0}, {5}")),
+    "pack high": LaneOperation("c", "ccii", ("sub {V} {1}, {3}", "lshr {V} {4}, {2}", "or {V} {0}, {5}")),
+    "pack bool": LaneOperation("c", "cmi", ("zext {B} {1} to {V}", "shl {V} {3}, {2}", "or {V} {0}, {4}")),
     # If {0} is empty, go on at {1}.
     "skip": LaneOperation("-", "mi"),
     # Results. {0} are the lanes to which they apply.
@@ -112,10 +112,13 @@ class CommonRuntime(LinkRuntime):
         self.number, self.pieces = f"i{bits}", words * 64 // bits
         self.bytes, self._part = bits // 8, 512 // bits
         self._vector, self._bools = f"<{self._part} x {self.number}>", f"<{self._part} x i1>"
+        self._types = {"V": self._vector, "B": self._bools, "WIDTH": f"v{self._part}{self.number}"}
+        for name, value in (("ONES", 1), ("ALL", -1)):
+            self._types[name] = f"<{', '.join([f'{self.number} {value}'] * self._part)}>"
 
     def text(self) -> str:
         """The LLVM text of all functions."""
-        declared = self._said("declare V @llvm.ctpop.WIDTH(V)\n")
+        declared = "declare {V} @llvm.ctpop.{WIDTH}({V})\n".format(**self._types)
         own = (
             self._fingerprint(),
             self._load_lanes(),
@@ -126,13 +129,6 @@ class CommonRuntime(LinkRuntime):
             self._evaluate_all(),
         )
         return "\n".join([declared, *own, super().text()])
-
-    def _said(self, text: str) -> str:
-        """An instruction of an operation, with the types of this kernel."""
-        for name, number in (("ONES", 1), ("ALL", -1)):
-            text = text.replace(name, f"<{', '.join([f'{self.number} {number}'] * self._part)}>")
-        text = text.replace("WIDTH", f"v{self._part}{self.number}")
-        return re.sub(r"\bV\b", self._vector, re.sub(r"\bB\b", self._bools, text))
 
     def _piece(self, f: FunctionText, pointer: str, index: str | int) -> str:
         """Write code for the address of a number in a column or a packed state."""
@@ -253,7 +249,7 @@ class CommonRuntime(LinkRuntime):
         numbers = [
             self._splat(f, g) if k == "i" else g for k, g in zip(operation.operands, given, strict=True)
         ]
-        text, part = [self._said(line) for line in operation.text], self._part
+        part = self._part
         target = self._column(f, 0) if operation.result == "c" else "0"
         for first in range(0, LANES, part):
             values = []
@@ -264,8 +260,8 @@ class CommonRuntime(LinkRuntime):
                     bits = f.op(f"trunc i64 {f.op(f'lshr i64 {value}, {first}')} to i{part}")
                     value = f.op(f"bitcast i{part} {bits} to {self._bools}")
                 values.append(value)
-            for line in text:
-                values.append(f.op(line.format(*values)))
+            for line in operation.text:
+                values.append(f.op(line.format(*values, **self._types)))
             if operation.result == "c":
                 place = self._piece(f, target, first)
                 f.do(f"store {self._vector} {values[-1]}, ptr {place}, align 64")

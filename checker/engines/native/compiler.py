@@ -59,21 +59,21 @@ def machine_code(
     return code
 
 
-def _end_with_the_asker() -> None:
+def _end_with_the_parent() -> None:
     sys.stdin.buffer.read()
     os._exit(1)
 
 
 def main() -> int:
     """Compile the text on standard input, as the background compiler. Returns the exit status."""
-    asked = json.loads(sys.stdin.buffer.readline())
-    if asked["llvm"] != llvm_versions():
+    request = json.loads(sys.stdin.buffer.readline())
+    if request["llvm"] != llvm_versions():
         return 1
-    text = sys.stdin.buffer.read(asked["bytes"]).decode()
-    threading.Thread(target=_end_with_the_asker, daemon=True).start()
+    text = sys.stdin.buffer.read(request["bytes"]).decode()
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    code = machine_code(text, tuple(asked["processor"]), tuple(asked["levels"]), asked["tuning"])
+    code = machine_code(text, tuple(request["processor"]), tuple(request["levels"]), request["tuning"])
     sys.stdout.buffer.write(code)
     sys.stdout.buffer.flush()
     # Exit without clean-up: the thread still waits for standard input.

@@ -480,8 +480,8 @@ class Evaluation:
         found: list[NDArray[Any]] = [np.empty(len(states), dtype=kind) for kind in self._kinds]
         outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
         registers, context = Registers(self._code), np.zeros(len(CONTEXT), dtype=np.uint64)
-        asked = {"states": states.ctypes.data, "end": len(states), "outputs": outputs.ctypes.data}
-        for name, value in (registers.fields | asked).items():
+        arguments = {"states": states.ctypes.data, "end": len(states), "outputs": outputs.ctypes.data}
+        for name, value in (registers.fields | arguments).items():
             context[CONTEXT[name]] = value
         self._function(context.ctypes.data)
         return found

@@ -10,6 +10,7 @@ has a bit for each step property that the step violates.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -76,12 +77,29 @@ def _folded(f: FunctionText, one: str, other: str) -> str:
 
 def _keys() -> Iterator[int]:
     """Yield a fixed sequence of pseudorandom numbers: SplitMix64 with seed 0."""
-    mask, counter = (1 << 64) - 1, 0
-    while True:
-        counter = (counter + 0x9E3779B97F4A7C15) & mask
-        value = (counter ^ counter >> 30) * 0xBF58476D1CE4E5B9 & mask
-        value = (value ^ value >> 27) * 0x94D049BB133111EB & mask
-        yield signed(value ^ value >> 31)
+    return (signed(mixed(number * GOLDEN)) for number in itertools.count())
+
+
+GOLDEN, _FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+"""The constants of SplitMix64."""
+
+
+def mixed(number: int) -> int:
+    """A well-distributed number of 64 bits: the number that SplitMix64 returns in the state ``number``."""
+    mask = (1 << 64) - 1
+    value = (number + GOLDEN) & mask
+    value = (value ^ value >> 30) * _FACTORS[0] & mask
+    value = (value ^ value >> 27) * _FACTORS[1] & mask
+    return value ^ value >> 31
+
+
+def mixed_text(f: FunctionText, number: str) -> tuple[str, str]:
+    """Write code for the next state of SplitMix64 after the state ``number``, and for the number that it returns."""
+    following = value = f.op(f"add i64 {number}, {signed(GOLDEN)}")
+    for shift, factor in zip((30, 27), _FACTORS, strict=True):
+        value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
+        value = f.op(f"mul i64 {value}, {signed(factor)}")
+    return following, f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
 
 
 class Kernels:
@@ -95,7 +113,7 @@ class Kernels:
 
     def text(self) -> str:
         """The LLVM text of all kernels."""
-        large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
+        large = [self._judge_large(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
         return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
@@ -169,7 +187,7 @@ class Kernels:
         self._write(f, scope, instance, output.words, output.start, predecessor)
         if self.model.step_properties:
             judged = self._judged(f, scope, number)
-            f.store(self._judged_apart(f, number, output, judged), f.at(output.start, FINGERPRINT))
+            f.store(self._with_large(f, number, output, judged), f.at(output.start, FINGERPRINT))
         f.bump(f.at(self.fields["counts"], number))
         after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
         arrivals.append((after, f.block))
@@ -213,7 +231,7 @@ class Kernels:
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
 
-    def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
+    def _with_large(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
         """Write code that adds the bits of violated large step properties to ``mask``.
 
         The code runs after the step is written. It checks a property only if the step changes a scalar that the
@@ -222,15 +240,15 @@ class Kernels:
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
                 continue
-            ask, skip, here, before = f.fresh("ask"), f.fresh("skip"), f.block, mask
-            f.branch(self._touched(f, prop, output), ask, skip)
-            f.start(ask)
+            check, skip, here, before = f.fresh("check"), f.fresh("skip"), f.block, mask
+            f.branch(self._touched(f, prop, output), check, skip)
+            f.start(check)
             after, premises = f.at(output.start, WORDS), self.fields["premises"]
             bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr {premises})")
             found = f.op(f"or i64 {before}, {bad}")
             f.jump(skip)
             f.start(skip)
-            mask = f.join("i64", [(before, here), (found, ask)])
+            mask = f.join("i64", [(before, here), (found, check)])
         return mask
 
     def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
@@ -249,7 +267,7 @@ class Kernels:
                 found = f.op(f"or i64 {found}, {f.op(f'and i64 {differs}, {signed(mask)}')}")
         return f.op(f"icmp ne i64 {found}, 0")
 
-    def _asked_apart(self, number: int) -> str:
+    def _judge_large(self, number: int) -> str:
         """Write ``@judge_step_N(before, after, premises)``: it returns step property N's bit if violated, else 0."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
@@ -335,7 +353,7 @@ def canonical(model: Model, layout: Layout) -> str:
 
 
 def _packed(f: FunctionText, scope: ValueScope, layout: Layout, nodes: list[Node]) -> list[str]:
-    words = [str(signed(0))] * layout.words
+    words = ["0"] * layout.words
     for leaf, node in enumerate(nodes):
         word = layout.slots[leaf].word
         if layout.slots[leaf].bits == 0:

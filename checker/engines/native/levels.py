@@ -63,9 +63,8 @@ class NativeLevels(SearchState):
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
         self.lock = threading.Lock()  # guards data that several workers write
-        self.lost = (
-            False  # True if a found state is in no level: the level is incomplete, although it is expanded
-        )
+        # True if a found state is in no level: the level is incomplete, although it is expanded.
+        self.lost = False
         self.trouble: str | None = None
         self.pause = False  # True if the table is full, or holds enough candidates for a look-up on disk
         self.pool: ThreadPoolExecutor | None = None
@@ -76,8 +75,8 @@ class NativeLevels(SearchState):
 
     def close(self) -> None:
         """Free memory, files and threads. If the search was interrupted, end the compilation."""
-        search = vars(self).get("search")
-        self.program.settle(interrupted=search is None or search.stop == "interrupted")
+        if not hasattr(self, "search") or self.search.stop == "interrupted":
+            self.program.cancel_compilation()
         if self.pool:
             self.pool.shutdown()
         for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpoint):

@@ -121,16 +121,8 @@ def whole(text: str) -> str:
 
 def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
     """The cache key for the machine code of a text: a digest of everything that determines the code."""
-    digest = hashlib.sha256()
-    for part in (
-        compiler.versions(),
-        repr(processor),
-        repr((effort, TUNING)),
-        text.digest,
-    ):
-        content = part.encode()
-        digest.update(b"%d:" % len(content) + content)
-    return digest.digest()
+    parts = compiler.versions(), processor, effort, TUNING, text.digest
+    return hashlib.sha256(repr(parts).encode()).digest()
 
 
 TUNING = {"loop_vectorization": False, "slp_vectorization": False}
@@ -203,7 +195,7 @@ class Beside:
         assert process.stdin is not None
         assert process.stdout is not None
         content = self._whole.encode()
-        asked = {
+        request = {
             "llvm": compiler.llvm_versions(),
             "processor": processor.parts,
             "levels": self._effort.value,
@@ -212,7 +204,7 @@ class Beside:
         }
         code = b""
         with suppress(OSError), process:
-            process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
+            process.stdin.write(json.dumps(request).encode() + b"\n" + content)
             process.stdin.flush()
             code = process.stdout.read()
             process.wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -21,13 +21,14 @@ from highwater.checker.engines.native.kernels import (
 )
 from highwater.checker.engines.native.machine import Beside, Effort, Machine, TextName, whole
 from highwater.checker.engines.native.runtime import Runtime
-from highwater.checker.engines.native.worker import Worker
+from highwater.checker.engines.native.worker import Worker, sum_counters
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import Model, graph
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Instance
 
 _INSTRUCTION = 60
 """The bytes of LLVM text per instruction of the common kernel."""
@@ -68,17 +69,15 @@ class CompiledModel:
         self.instances = len(self.outline.instances)
         self._refuse_too_large()
         self._key = model.identity, self.kernels, self.runtime, symmetry
-        known = cache.found(TextName, *self._key)
-        if known is None and symmetry and ask:
+        self._name = cache.found(TextName, *self._key)
+        if self._name is None and symmetry and ask:
             refuse_asymmetry(model)
         # Replaced code stays loaded: a thread may be in one of its functions.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
         self.effort: Effort | None = None
         self.code: ModelCode | None = None
-        kept = known and Machine.kept(known, effort)
-        if known is not None:
-            self.name = known
+        kept = self._name and Machine.kept(self._name, effort)
         if kept:
             self._take(kept, kept.effort)
         elif common and not symmetry and self.instances < MOST_INSTANCES:
@@ -105,12 +104,13 @@ class CompiledModel:
         if max(len(self.outline.properties), len(self.outline.step_properties)) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
 
-    @cached_property
+    @property
     def name(self) -> TextName:
         """The identity of the model's text in the cache."""
-        found = TextName.of(whole(self.text))
-        cache.keep(found, *self._key)
-        return found
+        if self._name is None:
+            self._name = TextName.of(whole(self.text))
+            cache.keep(self._name, *self._key)
+        return self._name
 
     @cached_property
     def text(self) -> str:
@@ -128,7 +128,7 @@ class CompiledModel:
     @property
     def _size(self) -> int:
         """The bytes of the model's text, if it has been generated; else about as many."""
-        if self.code is None or "name" in vars(self):
+        if self.code is None or self._name is not None:
             return self.name.size
         return _INSTRUCTION * self.code.size
 
@@ -170,12 +170,9 @@ class CompiledModel:
         except OSError:  # no other process can be started
             self._take(Machine(self.text, Effort.FULL), Effort.FULL)
 
-    def settle(self, *, interrupted: bool) -> None:
-        """After an interrupted search, cancel the compilation. Otherwise the process waits at its end for the code.
-
-        The code serves the next run.
-        """
-        if self._beside is not None and interrupted:
+    def cancel_compilation(self) -> None:
+        """Cancel the compilation. Without this call, the process waits at its end for the code and caches it."""
+        if self._beside is not None:
             self._beside.give_up()
 
     def bound_error(self, code: int) -> BoundError:
@@ -237,15 +234,12 @@ class Program(CompiledModel):
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """The counters of all workers added up: steps by action, pruned steps by bound, true premises by property."""
         outline = self.outline
+        sums = sum_counters(workers)
         actions = dict.fromkeys((a.name for a in self.model.actions), 0)
-        for name, taken in zip(
-            outline.instances, np.sum([w.counts for w in workers], axis=0).tolist(), strict=False
-        ):
+        for name, taken in zip(outline.instances, sums["counts"], strict=False):
             actions[name] += taken
-        cut = dict(zip(outline.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
-        names = outline.safety
-        premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
-        return actions, cut, premises
+        cut = dict(zip(outline.bounds, sums["cuts"], strict=False))
+        return actions, cut, dict(zip(outline.safety, sums["premises"], strict=False))
 
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Create the buffers for one thread."""
@@ -254,27 +248,18 @@ class Program(CompiledModel):
 
 def refuse_wide_numbers(model: Model) -> None:
     """Raises WideNumberError if a number may need more than 62 bits. The error names the instance or the property."""
-    roots = {
-        **{
-            str(i): [
-                *(g.node for g in i.guards),
-                *(w.node for w in i.writes.values()),
-                *(c.node for c in i.checks),
-            ]
-            for i in model.instances
-        },
-        **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
-        **{
-            f"property {model.step_properties[j.number].name}": [j.node, j.premise]
-            for own in model.judged_in_place
-            for j in own
-        },
-        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties if p.is_large},
-    }
-    for what, nodes in roots.items():
-        if _wide(nodes):
+    steps = model.step_properties
+    judged = [(steps[j.number].name, j) for own in model.judged_in_place for j in own]
+    roots = [(str(i), roots_of(i)) for i in model.instances]
+    roots += [(f"property {p.name}", [p.node, p.premise]) for p in model.properties]
+    roots += [(f"property {name}", [j.node, j.premise]) for name, j in judged]
+    roots += [(f"property {p.name}", [p.node, p.premise]) for p in steps if p.is_large]
+    for what, nodes in roots:
+        if any(map(is_wide, graph.reachable(nodes))):
             raise WideNumberError(f"{what} computes with numbers or sets that may need more than 62 bits")
 
 
-def _wide(roots: Iterable[Node]) -> bool:
-    return any(is_wide(node) for node in graph.reachable(roots))
+def roots_of(instance: Instance) -> list[Node]:
+    """The expressions of an instance: its guards, written values and checks."""
+    nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
+    return nodes + [c.node for c in instance.checks]

@@ -19,6 +19,7 @@ from highwater.checker.engines.native.kernels import (
     PREDECESSOR_BITS,
     WORDS,
     Kernels,
+    mixed_text,
 )
 
 BATCH = 256
@@ -486,19 +487,14 @@ class Runtime:
                 f.store(length, self._field(f, "deadlock"))
             walk.leave()
             f.start("step")
-            # SplitMix64: a counter and a finalizer.
-            counter = value = f.op(f"add i64 {random}, {signed(0x9E3779B97F4A7C15)}")
-            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-                value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
-                value = f.op(f"mul i64 {value}, {signed(factor)}")
-            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
+            following, value = mixed_text(f, random)
             chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
             candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
             broken_next = [f.load(f.at(candidate, FINGERPRINT)) for _ in before]
             for word in range(self.words):
                 f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
             f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, length))
-            walk.again(f.op(f"add i64 {length}, 1"), counter, *broken_next)
+            walk.again(f.op(f"add i64 {length}, 1"), following, *broken_next)
         return f.end()
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import interruption
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, mixed
 from highwater.checker.engines.native.program import Program
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Words
@@ -35,7 +35,6 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language import Model
 
 _ROUND = 1024
-_MASK = (1 << 64) - 1
 
 
 @dataclass
@@ -107,11 +106,11 @@ def _walks(
     path = np.zeros(depth, dtype=np.uint64)
     worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, depth - 1, 0
     for number in numbers:
-        mixed = _mix(_mix(seed & _MASK) + number)
-        chosen = mixed % len(initial)
+        random = mixed(mixed(seed) + number)
+        chosen = random % len(initial)
         state = initial[chosen].copy()
         worker["states"], worker["deadlock"], worker["violation_count"] = state.ctypes.data, -1, 0
-        worker["seed"] = _signed(_mix(mixed))
+        worker["seed"] = mixed(random)
         program.walk(worker.address)
         program.check_error(worker)
         taken = path[: worker["walk_length"]] & np.uint64((1 << PREDECESSOR_BITS) - 1)
@@ -154,15 +153,3 @@ def _add(result: SimulationResult, model: Model, shares: list[_Share]) -> None:
             if name not in first or run[0] < first[name][0]:
                 first[name] = run
     result.violations += [run for _, run in sorted(first.values(), key=lambda r: r[0])]
-
-
-def _mix(value: int) -> int:
-    """A well-distributed seed, computed from a number by SplitMix64's finalizer."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

@@ -78,14 +78,13 @@ class Linker(Buffers):
         self.steps = LinkedSteps(
             *(np.empty(size, dtype=np.int64) for size in (most, most, states, most, states))
         )
-        for name, array in (
-            ("out_targets", self.steps.targets),
-            ("out_instances", self.steps.instances),
-            ("out_step_counts", self.steps.counts),
-            ("out_cuts", self.steps.cuts),
-            ("out_cut_counts", self.steps.cut_counts),
-        ):
-            self[name] = array.ctypes.data
+        self.point(
+            out_targets=self.steps.targets,
+            out_instances=self.steps.instances,
+            out_step_counts=self.steps.counts,
+            out_cuts=self.steps.cuts,
+            out_cut_counts=self.steps.cut_counts,
+        )
         self["exact"] = int(exact)
 
 
@@ -114,8 +113,8 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     graph needs more memory than allowed, or if two states share a fingerprint. Raises BoundError if a step leaves a
     type and no bound prunes the step.
     """
-    asked = replace(options, deadlock=False, stop_at_first=False)
-    with _begun(model, asked, progress, judging=False) as (run, levels):
+    options = replace(options, deadlock=False, stop_at_first=False)
+    with _begun(model, options, progress, judging=False) as (run, levels):
         run.explore()
         return Linking(run, levels).explored()
 
@@ -192,9 +191,9 @@ def _begun(
     program = LinkProgram(model, options.symmetry, common=True)
     program.judging = judging
     every = not options.stop_at_first
-    asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
-    with closing(GraphLevels(program, asked)) as levels:
-        yield BreadthFirst(model, levels, asked, progress), levels
+    options = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
+    with closing(GraphLevels(program, options)) as levels:
+        yield BreadthFirst(model, levels, options, progress), levels
 
 
 class LinkProgram(Program):
@@ -389,9 +388,8 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
         return search_alone(model, options, progress)
 
     result = searched(model, options, progress)
-    if (
-        result.stopped_by == "memory" and options.on_disk
-    ):  # the graph does not fit into memory; a search without a graph can use the disk
+    if result.stopped_by == "memory" and options.on_disk:
+        # The graph does not fit into memory. A search without a graph can use the disk.
         alone = search_alone(model, replace(options, graph=False), progress)
         alone.graph = result.graph
         return alone

@@ -5,11 +5,12 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native.context import CONTEXT
@@ -172,15 +173,14 @@ class Buffers:
         self.broken_steps = np.zeros((properties, 2), dtype=np.uint64)
         self.context = np.zeros(len(CONTEXT), dtype=np.int64)
         self.address = self.context.ctypes.data
-        for name, array in (
-            ("candidates", self._candidates),
-            ("counts", self.counts),
-            ("cuts", self.cuts),
-            ("premises", self.premises),
-            ("violations", self.violations),
-            ("broken_steps", self.broken_steps),
-        ):
-            self[name] = array.ctypes.data
+        self.point(
+            candidates=self._candidates,
+            counts=self.counts,
+            cuts=self.cuts,
+            premises=self.premises,
+            violations=self.violations,
+            broken_steps=self.broken_steps,
+        )
         if code is not None:
             fields, self._kept = code.fields(WORDS + words)
             for name, value in fields.items():
@@ -190,6 +190,11 @@ class Buffers:
         self["want_deadlock"] = int(want_deadlock)
         self["deadlock"] = -1
         self["judging"] = int(judging)
+
+    def point(self, **arrays: NDArray[Any]) -> None:
+        """Set fields of the context to the addresses of arrays."""
+        for name, array in arrays.items():
+            self[name] = array.ctypes.data
 
     def broken(self) -> list[tuple[int, int]]:
         """The recorded violations of step properties. They are then removed from the buffer.
@@ -211,6 +216,15 @@ class Buffers:
         self.context[CONTEXT[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 
+COUNTERS = ("counts", "cuts", "premises")
+"""The counters of a worker: arrays with a number for each instance, bound or property."""
+
+
+def sum_counters(workers: Sequence[Buffers]) -> dict[str, list[int]]:
+    """The counters of all workers added up."""
+    return {name: np.sum([getattr(w, name) for w in workers], axis=0).tolist() for name in COUNTERS}
+
+
 class Worker(Buffers):
     """The buffers of one thread of a search."""
 
@@ -226,8 +240,7 @@ class Worker(Buffers):
         self.rows: Words = np.empty((0, WORDS + words), dtype=np.uint64)
         self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
         self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
-        self["out_states"] = self.out_states.ctypes.data
-        self["out_predecessors"] = self.out_predecessors.ctypes.data
+        self.point(out_states=self.out_states, out_predecessors=self.out_predecessors)
 
     @property
     def bytes(self) -> int:

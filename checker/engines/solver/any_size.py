@@ -212,7 +212,9 @@ def _open(kind: type[Protocol], size: int) -> type[Protocol]:
     def define(self: Any) -> Any:
         sized, *others = kind.any_size
         setattr(self.p, sized, AnySize(size))
-        vars(self.p).update({name: BEYOND for name in others if getattr(self.p, name)})
+        for name in others:
+            if getattr(self.p, name):
+                setattr(self.p, name, BEYOND)
         return super(opened, self).define()
 
     opened = type(kind.__name__, (kind,), {"define": define})

@@ -219,13 +219,13 @@ def nearest_witness(
     numbers, leaves = Numbers(), union.whole.leaves
     state = [numbers.variable(leaf.path, leaf) for leaf in leaves]
     translate = Translator(numbers, state)
-    asked = []
+    questions = []
     for pair in pairs:
         own = [None if step is None else union.step(i, step) for i, step in enumerate(pair)]
         node = graph.any_(questions_of_both(own[0], own[1], union.whole.inputs))
         if node is not graph.FALSE:
-            asked.append((pair, translate(node)))
-    if not asked:
+            questions.append((pair, translate(node)))
+    if not questions:
         return None
     wide = any(is_wide(leaf.low, leaf.high) for leaf in leaves)
     solver = z3.Solver() if wide else z3.SolverFor("QF_BV")
@@ -234,12 +234,12 @@ def nearest_witness(
     if not any_state:
         of_first = Translator(numbers, union.of_version(0, state))
         solver.add([of_first(p.node) for p in models[0].properties])
-    solver.add(z3.Or([term for _, term in asked]))
+    solver.add(z3.Or([term for _, term in questions]))
     if not limits.check(solver):
         return None
     before = tuple(nearest_state(solver, limits, numbers, state, leaves, union.whole.first_initial))
     solution = solver.model()
-    pair = next(pair for pair, term in asked if z3.is_true(solution.eval(term, model_completion=True)))
+    pair = next(pair for pair, term in questions if z3.is_true(solution.eval(term, model_completion=True)))
     taken = [
         _taken(model, step, tuple(union.of_version(i, before)))
         for i, (model, step) in enumerate(zip(models, pair, strict=True))
@@ -304,7 +304,7 @@ def _taken(model: Model, step: Instance | None, before: Scalars) -> Scalars | No
         return None
 
 
-def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
+def witness_lines(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
     """Yield lines about a witness: its state's differences from the initial state, and the outcome in each version.
 
     ``sides`` names the versions.

@@ -232,11 +232,11 @@ class _Question:
 
     def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Preserved]:
         """For each property, the verdict on the action ``name``, given the action's failures."""
-        told = {
-            wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
-            for wanted, f in failures.items()
+        found = {
+            prop: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
+            for prop, f in failures.items()
         }
-        return [Preserved(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
+        return [Preserved(name, p, p not in found, found.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
 
     def _step(self, step: OpenStep, failures: dict[str, _Step]) -> None:
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()

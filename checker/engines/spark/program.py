@@ -181,7 +181,7 @@ def content(program: CompiledModel, request: ModelRequest) -> str:
     """A digest of everything that determines the results of a search: layout, instances, properties, source files."""
     # The LLVM text is left out: the order of nodes in it can depend on what the process traced earlier.
     model = program.model
-    said = [
+    parts = [
         *(repr(slot) for slot in program.layout.slots),
         *(str(instance) for instance in model.instances),
         *model.bounds,
@@ -190,7 +190,7 @@ def content(program: CompiledModel, request: ModelRequest) -> str:
         request.text(),
         sources(),
     ]
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def fill(table: Table, fingerprints: Words) -> None:

@@ -82,8 +82,8 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
     for key, now in json.loads(request.text()).items():
         if old[key] != now:
             what = "the text of the protocol's file" if key == "source" else key
-            said = "" if key == "source" else f": {difference(old[key], now)}"
-            raise InputError(f"--resume: {checkpoint.directory} was made with other {what}{said}")
+            change = "" if key == "source" else f": {difference(old[key], now)}"
+            raise InputError(f"--resume: {checkpoint.directory} was made with other {what}{change}")
     if run.content != program.content:
         raise InputError(
             f"--resume: {checkpoint.directory} was made with another version of the protocol or the checker"

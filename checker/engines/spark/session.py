@@ -156,9 +156,8 @@ class SparkConnection:
         if process is not None:
             process.stdin.close()
             process.wait(timeout=60)
-        SparkContext._gateway = SparkContext._jvm = (
-            None  # otherwise the next session would look for the old one
-        )
+        # Otherwise the next session would look for the old one.
+        SparkContext._gateway = SparkContext._jvm = None
         self._log.close()
         self._directory.cleanup()
 
@@ -271,5 +270,5 @@ def _reach(master: str) -> None:
                 return
         except (OSError, ValueError) as refused:
             wrong = refused
-    said = getattr(wrong, "strerror", None) or wrong
-    raise InputError(f"--spark-master {master}: no master there: {said}")
+    reason = getattr(wrong, "strerror", None) or wrong
+    raise InputError(f"--spark-master {master}: no master there: {reason}")
