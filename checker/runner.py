@@ -97,36 +97,9 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def stored_results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
-    """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
-
-    The results have no model, and so cannot show their runs. Therefore results that are not as expected are left out
-    and, unless ``runs`` is True, all results that have runs.
-    """
-    found: dict[int, Result] = {}
-    for number, request in enumerate(requests):
-        known = cache.found(KeptResult, model_key.request_key(request), *asked_of(request, options))
-        if known is None or (known.runs and not runs):
-            continue
-        result = Result(
-            request,
-            engines.DEFAULT,
-            known.search,
-            tuple(run for run in known.runs if not run.goal),
-            tuple(run for run in known.runs if run.goal),
-            ruled_out=known.ruled_out,
-            constant=known.constant,
-            vacuous=known.vacuous,
-            explored_at=known.explored_at,
-        )
-        if not result.broken:  # the runs of an unexpected result are shown, which needs the model
-            found[number] = result
-    return found
-
-
-def stored(model: Model, request: Request, options: SearchOptions) -> KeptResult | None:
-    """The stored result of the unchanged request; None if there is none."""
-    return cache.found(KeptResult, model.identity, *asked_of(request, options))
+def stored(key: bytes | None, request: Request, options: SearchOptions) -> KeptResult | None:
+    """The stored result of an unchanged request under the key of its model; None if there is none."""
+    return cache.found(KeptResult, key, *asked_of(request, options))
 
 
 def store(result: Result, options: SearchOptions, explored_at: str) -> None:
@@ -294,7 +267,7 @@ def explore(
         if outline is None:
             cache.keep(model.outline, key)
         if reuse is Reuse.REUSE:
-            before = stored(model, request, options)
+            before = stored(model.identity, request, options)
         if before is not None:
             found = before.search
         elif request.liveness:
@@ -374,6 +347,8 @@ class Batch:
     reuse: Reuse = Reuse.NEVER
     verbose: bool = False
     quiet: bool = False
+    with_models: bool = False
+    """True if the results of scenarios that are explored alone need their models."""
 
     @property
     def shows_all(self) -> bool:
@@ -398,6 +373,30 @@ class Batch:
         """The request of the scenario with this number."""
         return self.engine.request(scenario_files.find(self.names[number]), self.overrides)
 
+    def stored(self, request: Request) -> ScenarioRun | None:
+        """The stored result of an unchanged request, for which no protocol is traced; None if there is none.
+
+        A stored result has no model, so it cannot show its runs. Therefore it is not used if it is not as expected, or
+        if it has runs that are shown.
+        """
+        if self.reuse is not Reuse.REUSE or self.with_models:
+            return None
+        known = stored(request_key(request), request, self.options)
+        if known is None or (known.runs and self.shows_all and not self.quiet):
+            return None
+        result = Result(
+            request,
+            engines.DEFAULT,
+            known.search,
+            tuple(run for run in known.runs if not run.goal),
+            tuple(run for run in known.runs if run.goal),
+            ruled_out=known.ruled_out,
+            constant=known.constant,
+            vacuous=known.vacuous,
+            explored_at=known.explored_at,
+        )
+        return None if result.broken else ScenarioRun(result)
+
     def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> ScenarioRun:
         """Explore a scenario, with at most ``memory`` bytes beside others; None: alone, as the options allow."""
         options = replace(
@@ -412,7 +411,8 @@ class Batch:
             request, self.engine.name, self.search(), options, progress, keep=True, reuse=self.reuse
         )
         shown = not self.quiet and (self.shows_all or found.broken)
-        return ScenarioRun(found, tuple(found.told_runs(full=self.verbose, width=width())) if shown else ())
+        lines = found.run_lines(full=self.verbose, width=width()) if shown else ()
+        return ScenarioRun(found, tuple(lines))
 
 
 @dataclass(frozen=True)
@@ -427,41 +427,45 @@ class ScenarioRun:
         return replace(self, result=replace(self.result, model=None))
 
 
-def explored(batch: Batch, requests: Mapping[int, Request]) -> Iterator[tuple[int, ScenarioRun]]:
-    """Explore these scenarios of a batch, and yield their results in order.
+def explored(batch: Batch, requests: Sequence[Request]) -> Iterator[ScenarioRun]:
+    """The results of the requests of a batch, in order: stored ones, and those of explored scenarios.
 
     The first Ctrl-C ends the running scenarios with partial results; scenarios that have not begun are left out. An
     exception of a scenario is raised in place of its result. A scenario that ran out of memory, or whose process or
     engine failed, is explored again alone. Only a scenario that is explored alone keeps its model.
     """
-    processes = min(len(requests), batch.processes)
+    kept = {n: run for n, request in enumerate(requests) if (run := batch.stored(request)) is not None}
+    processes = min(len(requests) - len(kept), batch.processes)
     if processes > 1:
-        yield from _Together(batch, requests).run(processes)
+        yield from _Together(batch, requests, kept).run(processes)
         return
-    for number, request in requests.items():
-        with ProgressReporter(request.scenario.name, quiet=batch.quiet) as progress:
-            run = batch.explore(request, None, progress)
-        yield number, run
-        if run.result.status is Status.INTERRUPTED:
-            break
+    stopped = False
+    for number, request in enumerate(requests):
+        run = kept.get(number)
+        if run is None and not stopped:
+            with ProgressReporter(request.scenario.name, quiet=batch.quiet) as progress:
+                run = batch.explore(request, None, progress)
+        if run is not None:
+            stopped |= run.result.status is Status.INTERRUPTED
+            yield run
 
 
 class _Together:
     """A batch of scenarios in progress: the results so far, and the scenarios whose results are not yet given."""
 
-    def __init__(self, batch: Batch, requests: Mapping[int, Request]) -> None:
-        self.batch, self.requests = batch, requests
-        self.found: dict[int, ScenarioRun | BaseException] = {}
-        self.rest = deque(requests)
+    def __init__(self, batch: Batch, requests: Sequence[Request], kept: Mapping[int, ScenarioRun]) -> None:
+        self.batch, self.requests, self.kept = batch, requests, kept
+        self.found: dict[int, ScenarioRun | BaseException] = {**kept}
+        self.rest = deque(range(len(requests)))
         self.stopped = False
 
-    def run(self, processes: int) -> Iterator[tuple[int, ScenarioRun]]:
+    def run(self, processes: int) -> Iterator[ScenarioRun]:
         """Explore all scenarios, and yield their results in order.
 
         The scenarios with most expected states come first, so that no process begins a long scenario at the end.
         """
-        sizes = {n: r.scenario.expectation.distinct_states or 0 for n, r in self.requests.items()}
-        ordered = sorted(self.requests, key=lambda n: -sizes[n])
+        sizes = [request.scenario.expectation.distinct_states or 0 for request in self.requests]
+        ordered = sorted((n for n in self.rest if n not in self.kept), key=lambda n: -sizes[n])
         # A fork starts fast, but is unsafe on systems whose libraries start threads.
         pool = Pool[int](
             partial(_explored, self.batch, _memory(self.batch.options) // processes),
@@ -474,23 +478,23 @@ class _Together:
 
         with pool, interruption(stop):
             with suppress(ProcessEnded, OSError):  # no process can be started: continue without them
-                for number in self._heard(pool, takewhile(lambda _: not self.stopped, ordered), processes):
-                    yield number, self._given(number)
+                jobs = takewhile(lambda _: not self.stopped, ordered)
+                yield from map(self._given, self._explored(pool, jobs, processes))
             for number in ordered:
                 if number not in self.found and not self.stopped:
                     self._explore_alone(number)
-            yield from ((number, self._given(number)) for number in self.rest if number in self.found)
-        if self.stopped and not self.found:
+            yield from (self._given(number) for number in self.rest if number in self.found)
+        if self.stopped and len(self.found) == len(self.kept):
             raise KeyboardInterrupt
 
-    def _heard(self, pool: Pool[int], jobs: Iterable[int], processes: int) -> Iterator[int]:
-        """Record what the processes report. Yield each scenario that has a result, like all scenarios before it."""
+    def _explored(self, pool: Pool[int], jobs: Iterable[int], processes: int) -> Iterator[int]:
+        """Record the results of the processes. Yield each scenario that has a result, like all scenarios before it."""
         live, progress = LiveLine(quiet=self.batch.quiet), dict[int, Progress]()
-        names = {number: request.scenario.name for number, request in self.requests.items()}
+        names = [request.scenario.name for request in self.requests]
         try:
             for news in pool.run(jobs, processes, every=_SAY_EVERY):
                 if news is not None and news.done:
-                    self._settle(news.job, news.said)
+                    self._record(news.job, news.said)
                 elif news is not None:
                     progress[news.job] = news.said
                 under_way = (f"{names[n]} ({_state(progress.get(n))})" for n in pool.under_way())
@@ -501,22 +505,22 @@ class _Together:
         finally:
             live.end()
 
-    def _settle(self, number: int, said: ScenarioRun | BaseException) -> None:
+    def _record(self, number: int, outcome: ScenarioRun | BaseException) -> None:
         """Record the result of a scenario, or the exception that it raised, unless it is explored again alone.
 
         If Ctrl-C ended the process before its result, record an interrupted result without states.
         """
         request = self.requests[number]
-        if isinstance(said, ScenarioRun):
-            said = replace(said, result=replace(said.result, request=request))
-        elif self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
+        if isinstance(outcome, ScenarioRun):
+            outcome = replace(outcome, result=replace(outcome.result, request=request))
+        elif self.stopped and isinstance(outcome, (KeyboardInterrupt, ProcessEnded)):
             nothing = SearchResult(stopped_by="interrupted")
-            said = ScenarioRun(Result(request, self.batch.engine.name, nothing))
-        failed = isinstance(said, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
-            isinstance(said, ScenarioRun) and said.result.stopped_by == "memory"
+            outcome = ScenarioRun(Result(request, self.batch.engine.name, nothing))
+        failed = isinstance(outcome, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
+            isinstance(outcome, ScenarioRun) and outcome.result.stopped_by == "memory"
         )
         if self.stopped or not failed:
-            self.found[number] = said
+            self.found[number] = outcome
 
     def _explore_alone(self, number: int) -> None:
         request = self.requests[number]
@@ -548,7 +552,7 @@ def _memory(options: SearchOptions) -> int:
     return options.memory_bytes or int(available_memory() * 0.8)
 
 
-def _explored(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
+def _explored(batch: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
     """Explore a scenario in a process of the pool, and report progress every ``_SAY_EVERY`` seconds."""
     next_seconds = 0.0
 
@@ -558,6 +562,7 @@ def _explored(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
             next_seconds = progress.seconds + _SAY_EVERY
             say(progress)
 
-    found = asked.explore(asked.request(number), memory, None if asked.quiet else progress).without_model()
+    request = batch.request(number)
+    found = batch.explore(request, memory, None if batch.quiet else progress).without_model()
     # The request cannot be pickled; the parent adds it again.
     return replace(found, result=replace(found.result, request=None))  # type: ignore[arg-type]

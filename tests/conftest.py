@@ -17,6 +17,7 @@ from highwater.checker.runner import CI
 from highwater.checker.scenarios import model_key
 from tests import kafka_release, recordings
 from tests.slow import without_reason
+from tests.transcript import Transcript
 
 # No test fails because the machine is busy.
 settings.register_profile("untimed", deadline=None, suppress_health_check=list(HealthCheck))
@@ -64,6 +65,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kafka", metavar="VERSION|DIR", help="a version of Kafka, an unpacked release, or a built checkout"
     )
+    parser.addoption(
+        "--renew", action="store_true", help="replace pinned texts, instead of comparing with them"
+    )
+
+
+@pytest.fixture(scope="package")
+def pinned(request: pytest.FixtureRequest) -> Transcript:
+    """The pinned texts of the test's folder."""
+    return Transcript(request.path.parent / "transcript.txt", renews=request.config.getoption("--renew"))
 
 
 @pytest.fixture(scope="session")

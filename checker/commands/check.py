@@ -26,11 +26,10 @@ from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
 from highwater.checker.report.counterexample import TraceOutput
 from highwater.checker.report.results import Result
-from highwater.checker.runner import Batch, Reuse, explored, stored_results
+from highwater.checker.runner import Batch, Reuse, explored
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model
 
 
 @click.command(short_help="Explore every reachable state of scenarios.")
@@ -78,34 +77,30 @@ def check(
     output = JsonOutput(json_file, quiet=quiet)
     _refuse_several(names, trace_out, html)
     trace = TraceOutput(trace_out)
+    options = replace(options, stop_at_first=first)
     batch = Batch(
         tuple(chosen),
         overrides,
         engine,
-        replace(options, stop_at_first=first),
-        Reuse.of(engine, replace(options, stop_at_first=first), fresh=fresh),
+        options,
+        Reuse.of(engine, options, fresh=fresh),
         verbose=verbose,
         quiet=quiet,
+        with_models=trace_out is not None or html is not None,
     )
     batch.search()  # refuses wrong options before a scenario is read
     requests = [batch.request(number) for number in range(len(chosen))]
     if engine.name == "spark":
         requests = list(_for_spark(requests, named=bool(names), say=output.note))
-    found: dict[int, Result] = {}
-    if batch.reuse is Reuse.REUSE and trace_out is None and html is None:
-        # A stored result has no model, and showing a run needs the model: such a scenario is traced again.
-        found = stored_results(requests, batch.options, runs=quiet or not batch.shows_all)
-    left = [number for number in range(len(requests)) if number not in found]
+    results: list[Result] = []
     try:
-        for number, run in explored(batch, {number: requests[number] for number in left}):
-            found[number] = replace(run.result, model=None)
+        for run in explored(batch, requests):
+            results.append(replace(run.result, model=None))
             for line in run.lines:
                 output.note(line)
-            if run.result.model is not None:
-                for note in _written(requests[number], run.result, run.result.model, trace, html):
-                    output.note(note)
+            for line in _written(run.result, trace, html):
+                output.note(line)
     finally:
-        results = [found[number] for number in sorted(found)]
         if results:
             seconds = time.perf_counter() - started
             summary.finish(results, output, quiet=quiet, verbose=verbose, seconds=seconds)
@@ -125,20 +120,21 @@ def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | Non
         refuse_unwritable("--html", html)
 
 
-def _written(
-    request: Request, result: Result, model: Model, trace: TraceOutput, html: str | None
-) -> Iterator[str]:
+def _written(result: Result, trace: TraceOutput, html: str | None) -> Iterator[str]:
     """Write the requested trace and page; yield a line about each. Raises InputError if a file cannot be written."""
+    request, model, violations = result.request, result.model, result.search.violations
+    if model is None:
+        return
     if trace.target is not None:
         if result.runs:
-            yield trace.write_violation(request, model, result.search.violations, result.runs[0])
+            yield trace.write_violation(request, model, violations, result.runs[0])
         else:
             yield f"--trace-out {trace.target}: not written: no violation found"
     if html is not None:
         from highwater.checker.report.page.content import PageOutput
         from highwater.checker.report.page.run import counterexamples
 
-        runs = counterexamples(model, result.search.violations, result.runs)
+        runs = counterexamples(model, violations, result.runs)
         yield PageOutput(html).write(request, runs, "no violation found")
 
 
@@ -153,7 +149,7 @@ def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], No
         if live and not (request.invariants or request.step_properties or request.deadlock or named):
             say(f"{request.scenario.name}: skipped: Spark checks no liveness ({live})")
             continue
-        asked = request.safety_only("liveness needs the graph on one machine; use --engine native")
+        fitted = request.safety_only("liveness needs the graph on one machine; use --engine native")
         if live:
             say(f"{request.scenario.name}: Spark checks no liveness: skipped {live}")
-        yield asked
+        yield fitted

@@ -253,7 +253,7 @@ def _bounded(
     )
     kind = partial(DepthResult, asked_depth=depth)
     result = result_of(kind, request, ENGINE, model, found, stop_at_first=first)
-    for line in result.told_runs(full=verbose, width=width()):
+    for line in result.run_lines(full=verbose, width=width()):
         output.note(line)
     output.note("")
     if page.target is not None:

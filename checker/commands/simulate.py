@@ -93,7 +93,7 @@ def simulate(
     result = walk(request, options, quiet=quiet)
     model = result.model
     if not quiet:
-        for line in result.told_runs(full=verbose, width=width()):
+        for line in result.run_lines(full=verbose, width=width()):
             output.say(line)
     if model is not None and trace_out is not None:
         if result.runs:

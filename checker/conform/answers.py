@@ -16,6 +16,9 @@ Numbers = NDArray[np.int64]
 Path = Sequence[int]
 """The numbers of the requests that lead to a state."""
 
+Pack = Callable[[Sequence[str], Sequence[Sequence[int]]], Numbers]
+"""Packs observations, each a row of values with these names, into words."""
+
 _ANSWERS = 12_000
 """The most answers (states times requests) in one line of the bridge."""
 _MOST_AT_ONCE = 64
@@ -25,7 +28,9 @@ _MOST_AT_ONCE = 64
 class _Line:
     """A line of the bridge: its distinct observations, and for each path the answers, which refer to them."""
 
-    seen: Numbers
+    names: Sequence[str]
+    seen: Sequence[Sequence[int]]
+    """Each observation as values by ``names``; without values if Kafka threw."""
     rows: Numbers
 
 
@@ -46,7 +51,7 @@ class KafkaAnswers:
     def __call__(
         self,
         paths: Sequence[Path],
-        pack: Callable[[Numbers], Numbers],
+        pack: Pack,
         stop: Callable[[], str | None] = lambda: None,
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays about the states at the ends of these paths.
@@ -80,7 +85,7 @@ class KafkaAnswers:
             if answer is None:
                 raise StoppedError(why[0])
             rows = np.array(answer["answers"], dtype=np.int64).reshape(len(chunk), -1)
-            line = _Line(np.array(answer["seen"], dtype=np.int64), rows)
+            line = _Line(answer["fields"], answer["seen"], rows)
             self._kept.update((key, (line, row)) for row, key in enumerate(chunk))
         found = self._arrays([self._kept[key] for key in keys], pack)
         if not self.keeps:
@@ -88,14 +93,12 @@ class KafkaAnswers:
         return found
 
     @staticmethod
-    def _arrays(
-        places: Sequence[tuple[_Line, int]], pack: Callable[[Numbers], Numbers]
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def _arrays(places: Sequence[tuple[_Line, int]], pack: Pack) -> tuple[Numbers, Numbers, Numbers]:
         lines = {id(line): line for line, _ in places}
         starts, packed, end = dict[int, int](), list[Numbers](), 0
         for key, line in lines.items():
             starts[key] = end
-            packed.append(pack(line.seen))
+            packed.append(pack(line.names, line.seen))
             end += len(line.seen)
         seen = np.concatenate(packed)
         rows = np.stack([line.rows[row] for line, row in places])
@@ -103,8 +106,9 @@ class KafkaAnswers:
         after = rows[:, 2::2] + first
         return seen[rows[:, 0] + first[:, 0]], rows[:, 1::2].T, seen[after].swapaxes(0, 1)
 
-    def one(self, path: Path, request: int) -> tuple[int, list[int], list[int]]:
+    def one(self, path: Path, request: int) -> tuple[int, dict[str, int], dict[str, int]]:
         """The kept answer to a request at the end of a path, and the observations before and after it."""
         line, row = self._kept[tuple(path)]
         before, answers = line.rows[row, 0], line.rows[row, 1 + 2 * request :]
-        return int(answers[0]), line.seen[before].tolist(), line.seen[answers[1]].tolist()
+        one, other = (dict(zip(line.names, line.seen[n], strict=False)) for n in (before, answers[1]))
+        return int(answers[0]), one, other

@@ -28,6 +28,7 @@ from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.base.processes import JsonProcess
 from highwater.checker.conform import releases
 from highwater.checker.conform.class_files import ClassFile, ClassPath
+from highwater.checker.conform.kafka_request import ANSWER_FIELDS
 from highwater.checker.conform.sources import adapted, missing
 from highwater.checker.engines import cache
 
@@ -259,6 +260,8 @@ class Bridge:
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
         self.lacking, self.fields = tuple(hello["lacking"]), hello["fields"]
+        if tuple(hello["says"]) != ANSWER_FIELDS:
+            raise InternalError(f"the Java bridge's answers have the fields {', '.join(hello['says'])}")
 
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None

@@ -1,8 +1,8 @@
-"""The observation of a whole cluster that a state of the protocol ``replication`` leads to, in the bridge's order."""
+"""The observation of a whole cluster that a state of the protocol ``replication`` leads to, by the bridge's names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from highwater.model.language import State
@@ -15,8 +15,17 @@ from highwater.model.replication.fetching import refusal
 from highwater.model.replication.protocol import Replication
 
 Plain = dict[str, Any]
-Seen = list[tuple[str, int | None]]
-"""The fields of an observation in the order of the bridge; None: not compared."""
+Seen = dict[str, int]
+"""The compared fields of an observation. A name, such as ``hwm[1]``, has the numbers of its broker in brackets."""
+
+
+Fields = Iterator[tuple[Any, ...]]
+"""Fields of a part of an observation: each a name, a value, and numbers such as a follower's or an offset."""
+
+
+def named(name: str, *places: int) -> str:
+    """The bridge's name of a field: ``follower.leo[1][2]`` is what leader 1 knows about broker 2."""
+    return name + "".join(f"[{place}]" for place in places)
 
 
 def mask(members: Iterable[int]) -> int:
@@ -48,11 +57,10 @@ class ExpectedObservations:
     def __call__(self, scalars: Sequence[int]) -> Seen:
         """The fields that the bridge should observe in a state."""
         state = self.model.decode(scalars)
-        found = _controller(self.protocol, state)
+        found = _controller(state)
         for b, derived in enumerate(self._derived):
-            found += _broker(self.protocol, state, b, *derived(scalars))
-        for b in range(self.protocol.p.brokers):
-            found += _messages(self.protocol, state, b)
+            for name, value, *places in (*_broker(state, b, *derived(scalars)), *_messages(state, b)):
+                found[named(name, b, *places)] = int(value)
         return found
 
 
@@ -67,89 +75,74 @@ def _derived(m: Replication, s: State, b: int) -> Evaluate:
     return compile_nodes([value.nodes[0] for value in found])
 
 
-def _controller(protocol: Replication, state: Plain) -> Seen:
-    one, brokers = state["partition"], range(protocol.p.brokers)
-    found: Seen = [(f"partition.{n}", or_else(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
-    found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
-    found += [("", None) for _ in brokers]  # the order of the replicas is not compared: no rule depends on it
-    found += [(f"partition.{n}", mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
-    found += [("partition.last_known_leader", or_else(one["last_known_leader"], -2)), ("", None)]
-    found += [("", None) for _ in brokers]
-    for b in brokers:
-        registration = state["registrations"][b]
+def _controller(state: Plain) -> Seen:
+    """The fields of the controller. The order of the replicas is not compared, because no rule depends on it."""
+    one = state["partition"]
+    found = {n: or_else(one[n]) for n in ("leader", "leader_epoch", "partition_epoch")}
+    found |= {"replicas.length": len(one["replicas"])}
+    found |= {n: mask(one[n]) for n in ("adding", "removing", "isr", "elr")}
+    found |= {"last_known_leader": or_else(one["last_known_leader"], -2)}
+    seen = {f"partition.{name}": value for name, value in found.items()}
+    for b, registration in enumerate(state["registrations"]):
         for name in ("registered", "epoch", "fenced", "in_controlled_shutdown"):
-            found.append((f"registrations.{name}", int(registration[name])))
-    found += [("min_insync_replicas", state["min_insync_replicas"]), ("", None), ("", None), ("", None)]
-    return found
+            seen[f"registrations[{b}].{name}"] = int(registration[name])
+    return {**seen, "min_insync_replicas": state["min_insync_replicas"]}
 
 
-def _broker(
-    protocol: Replication, state: Plain, b: int, up: int, leads: int, maximal_isr: int, enough: int
-) -> Seen:
-    broker, brokers = state["brokers"][b], range(protocol.p.brokers)
+def _broker(state: Plain, b: int, up: int, leads: int, maximal_isr: int, enough: int) -> Fields:
+    """The fields of broker ``b``, without its number."""
+    broker, view = state["brokers"][b], state["brokers"][b]["view"]
+    yield "broker.up", up
     if not up:
-        return [("broker.up", 0)]
-    view = broker["view"]
-    is_replica = b in view["replicas"]
-    found: Seen = [
-        ("broker.up", 1),
-        ("broker.epoch", broker["epoch"]),
-        ("view.leader", or_else(view["leader"])),
-    ]
-    found += [(f"view.{n}", view[n]) for n in ("leader_epoch", "partition_epoch")]
-    found.append(("view.isr", mask(view["isr"]) if leads else -1))
-    found.append(("view.min_isr", view["min_isr"] if is_replica else None))
-    found.append(("view.active", mask(view["active"])))
-    found += [("view.epochs", epoch) for epoch in view["epochs"]]
-    found.append(("log.length", len(broker["log"])))
-    for record in broker["log"]:
-        found += [("log.value", record["value"]), ("log.epoch", record["epoch"])]
-    found += [("hwm", broker["hwm"]), ("leso", broker["leso"])]
-    found.append(("maximal_isr", maximal_isr if leads else 0))
+        return
+    yield "broker.epoch", broker["epoch"]
+    yield "view.leader", or_else(view["leader"])
+    yield from ((f"view.{n}", view[n]) for n in ("leader_epoch", "partition_epoch"))
+    yield "view.isr", mask(view["isr"]) if leads else -1
+    if b in view["replicas"]:
+        yield "view.min_isr", view["min_isr"]
+    yield "view.active", mask(view["active"])
+    yield from (("view.epochs", epoch, other) for other, epoch in enumerate(view["epochs"]))
+    yield "log.length", len(broker["log"])
+    for offset, record in enumerate(broker["log"]):
+        yield from ((f"log.{n}", record[n], offset) for n in ("value", "epoch"))
+    yield from ((n, broker[n]) for n in ("hwm", "leso"))
+    yield "maximal_isr", maximal_isr if leads else 0
     if not leads:
-        return found
-    for f in brokers:
-        known = broker["followers"][f]
-        if f == b or f not in view["replicas"] or known["leo"] is None:
-            found += [("follower.leo", -1), ("follower.epoch", -1)]
-        else:
-            heard = known.get("in_epoch", True)
-            found += [
-                ("follower.leo", known["leo"]),
-                ("follower.epoch", known["broker_epoch"] if heard else None),
-            ]
-    answer = (
-        1 if enough else 2
-    )  # 2: the HWM has passed the record, but the ISR is too small to acknowledge it
-    found += [("acknowledged", answer if broker["hwm"] > o else 0) for o in range(len(broker["log"]))]
-    return found
+        return
+    for f, known in enumerate(broker["followers"]):
+        heard = f != b and f in view["replicas"] and known["leo"] is not None
+        yield "follower.leo", known["leo"] if heard else -1, f
+        if not heard or known.get("in_epoch", True):
+            yield "follower.epoch", known["broker_epoch"] if heard else -1, f
+    # 2: the HWM has passed the record, but the ISR is too small to acknowledge it.
+    answer = 1 if enough else 2
+    for offset in range(len(broker["log"])):
+        yield "acknowledged", answer if broker["hwm"] > offset else 0, offset
 
 
-def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
-    found: Seen = []
+def _messages(state: Plain, b: int) -> Fields:
+    """The fields of the messages from and to broker ``b``, without its number."""
     fetch, answer = state["fetch_requests"][b], state["fetch_responses"][b]
-    found.append(("fetch", int(fetch is not None)))
+    yield "fetch", fetch is not None
     if fetch is not None:
-        found += [(f"fetch.{n}", fetch[n]) for n in ("leader", "leader_epoch", "offset", "broker_epoch")]
-    found.append(("answer", int(answer is not None)))
+        yield from ((f"fetch.{n}", fetch[n]) for n in ("leader", "leader_epoch", "offset", "broker_epoch"))
+    yield "answer", answer is not None
     if answer is not None:
-        found += [(f"answer.{n}", int(answer[n])) for n in ("leader_epoch", "offset", "diverging")]
+        yield from ((f"answer.{n}", answer[n]) for n in ("leader_epoch", "offset", "diverging"))
         record = answer["record"]
-        found.append(("answer.record", -1 if record is None else record["value"]))
-        found.append(("answer.hwm", -1 if answer["diverging"] else answer["hwm"]))
+        yield "answer.record", -1 if record is None else record["value"]
+        yield "answer.hwm", -1 if answer["diverging"] else answer["hwm"]
     request, decided = state["alter_requests"][b], state["alter_responses"][b]
-    found.append(("alter", int(request is not None)))
+    yield "alter", request is not None
     if request is not None:
-        found += [(f"alter.{n}", request[n]) for n in ("leader_epoch", "partition_epoch", "broker_epoch")]
-        found += [
-            ("alter.isr", or_else(request["epochs"][m]) if m in request["isr"] else -2)
-            for m in range(protocol.p.brokers)
-        ]
-    found.append(("decision", int(decided is not None)))
+        yield from ((f"alter.{n}", request[n]) for n in ("leader_epoch", "partition_epoch", "broker_epoch"))
+        yield "alter.isr", mask(request["isr"])
+        yield from (("alter.epoch", or_else(request["epochs"][m]), m) for m in request["isr"])
+    yield "decision", decided is not None
     if decided is not None:
         outcome = ("COMMITTED", "REVERT", "KEEP").index(decided["outcome"])
-        found.append(("decision.outcome", outcome))
-        names = ("leader_epoch", "partition_epoch")
-        found += [(f"decision.{n}", -1 if outcome else decided[n]) for n in names]
-        found.append(("decision.isr", -1 if outcome else mask(decided["isr"])))
-    return found
+        yield "decision.outcome", outcome
+        for name in ("leader_epoch", "partition_epoch"):
+            yield f"decision.{name}", -1 if outcome else decided[name]
+        yield "decision.isr", -1 if outcome else mask(decided["isr"])

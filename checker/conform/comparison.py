@@ -7,7 +7,6 @@ Kafka (``release_comparison.py``).
 from __future__ import annotations
 
 import json
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
@@ -40,6 +39,7 @@ from highwater.checker.conform.results import (
     lines_of_answer,
     side_by_side,
 )
+from highwater.checker.conform.walks import without_places
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of
@@ -50,7 +50,6 @@ from highwater.model.replication.controller.types import Error
 _STATES_AT_ONCE = 2048
 _THROWN = -1
 """In place of the bits of what differs: Kafka throws."""
-_INDEX = re.compile(r"\[\d+\]")
 NO_SUCH_ERROR = -400
 _SAYS = 1000
 """The bridge sends an answer as its error, and the bits of its other fields times this number."""
@@ -386,7 +385,7 @@ class StatesComparison(ABC):
         if bits == _THROWN:
             return (KAFKA_THROWS,)
         fields = ["error", "answer", *(f.name for f in self.layout.fields)]
-        return tuple(dict.fromkeys(_INDEX.sub("", f) for n, f in enumerate(fields) if bits >> n & 1))
+        return without_places(name for n, name in enumerate(fields) if bits >> n & 1)
 
     def _note(
         self,
@@ -443,12 +442,11 @@ class StatesComparison(ABC):
         try:
             return bridge.ask({"explain": {"scenario": self.setup, "path": path, "op": operation}})
         except NoAnswerError as wrong:
-            nothing = [bridge.errors[THROWS]] * len(self.layout.fields)
             return {
                 "error": bridge.errors[THROWS],
                 "answer": 0,
-                "before": nothing,
-                "after": nothing,
+                "before": {},
+                "after": {},
                 "records": [],
                 "exception": NO_ANSWER,
                 "message": str(wrong),
@@ -561,8 +559,7 @@ class KafkaComparison(StatesComparison):
             "kind": request.kind if request else "the state",
             "differs": list(difference.kinds),
         }
-        fields = [f.name for f in self.layout.fields]
-        seen = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
+        seen = answer["before" if request is None else "after"]
         lines = list(heading(content["kind"], content["differs"], content["sentences"]))
         if request is None:
             now = self.expectation.now(self.graph.states[[difference.state]])[0]
@@ -572,9 +569,7 @@ class KafkaComparison(StatesComparison):
             outcomes = [evaluated(one, state) for one in trace(self.model, request)]
         expected = outcomes[0].after
         failing = answer["error"] == bridge.errors[THROWS]
-        model: Plain = {
-            name: expected[name] for name in fields if expected[name] != seen[name] and not failing
-        }
+        model: Plain = {n: value for n, value in expected.items() if not failing and value != seen[n]}
         kafka: Plain = {name: seen[name] for name in model}
         if request is None:
             content |= {"model": {"state": model}, "kafka": {"state": kafka}}

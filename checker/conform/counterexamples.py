@@ -115,11 +115,11 @@ def _in_cluster(kind: type[WalkComparison], model: Model, run: ViolatingRun, bri
             f"conform: {model.instances[run.path[operations.index(None)]]} is no event of the bridge"
         )
     bridge.begin({"scenario": kind.setup_of(model), "operations": operations})
-    answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
+    answer = bridge.ask({"walk": [list(range(len(operations)))]})
     walk, states = answer["walks"][0], _states(model, run)
     outcomes, expected = walk[1::2], kind.observations(model)
     fields = [
-        differing(expected(state), tuple(answer["seen"][number]))
+        differing(expected(state), answer["seen"][number])
         for state, number in zip(states[1:], walk[2::2], strict=False)
     ]
     stopped = next((n for n, outcome in enumerate(outcomes, 1) if outcome and outcome > REFUSAL), None)
@@ -130,9 +130,10 @@ def _in_cluster(kind: type[WalkComparison], model: Model, run: ViolatingRun, bri
         for operation, outcome in zip(operations, outcomes, strict=False)
         if operation is not None and operation["name"] == "acknowledge" and not outcome
     }
-    leader = answer["seen"][walk[-1]][0]
-    log = answer["logs"][0][leader][::2] if leader >= 0 else None
-    lost = None if log is None else tuple(sorted(acknowledged - set(log)))
+    last = answer["seen"][walk[-1]]
+    leader = last["partition.leader"]
+    log = {value for name, value in last.items() if name.startswith(f"log.value[{leader}]")}
+    lost = tuple(sorted(acknowledged - log)) if leader >= 0 else None
     return Reproduction(run.property, _sentences(model, run), tuple(fields), stopped, (), lost)
 
 
@@ -151,9 +152,8 @@ def _in_controller(model: Model, protocol: Controller, run: ViolatingRun, bridge
     differences, stopped = [], None
     for number, state in enumerate(_states(model, run)[1:]):
         answer = bridge.ask({"explain": {"scenario": setup, "path": path[:number], "op": path[number]}})
-        wanted = [int(value) for value in values_of(nodes, state)]
-        pairs = zip(names, wanted, answer["after"], strict=True)
-        differences.append(tuple(dict.fromkeys(name for name, value, seen in pairs if value != seen)))
+        wanted = dict(zip(names, map(int, values_of(nodes, state)), strict=True))
+        differences.append(differing(wanted, answer["after"]))
         # NEW_LEADER_ELECTED is the answer to a change that is carried out, and that elects another leader.
         if answer["error"] and differences[-1] and stopped is None:
             stopped = number + 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from highwater.checker.base.problems import InternalError
 from highwater.checker.conform.kafka_request import Event, KafkaRequest
 from highwater.checker.engines.native.instructions import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
@@ -37,7 +38,7 @@ Numbers = NDArray[np.int64]
 
 
 def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
-    """The fields of a state that the bridge reads, as (name, node), in the order of the bridge's ``observe``."""
+    """The fields of a state that the bridge reads, as (name, node), by the bridge's names."""
     found: list[tuple[str, Node]] = []
 
     def add(name: str, value: Any) -> None:
@@ -182,13 +183,26 @@ class Observations:
             )
         return words
 
-    def pack(self, seen: NDArray[Any]) -> Numbers:
-        """Pack the values that the bridge read, with shape (rows, fields), into words, with shape (rows, words)."""
+    def pack(self, names: Sequence[str], seen: Sequence[Sequence[int]]) -> Numbers:
+        """Pack the values that the bridge read into words, with shape (rows, words). ``names`` are their names.
+
+        In a row without values, because Kafka threw, each field is out of range. Raises InternalError if the bridge
+        does not read the fields of this layout.
+        """
         words = np.zeros((len(seen), self.words), dtype=np.int64)
-        for number, place in enumerate(self.fields):
-            value = seen[:, number]
-            inside = (value >= place.low) & (value <= place.high)
-            words[:, place.word] |= np.where(inside, value - place.low, place.outside) << place.shift
+        there = [number for number, row in enumerate(seen) if row]
+        if there and (other := {*names} ^ {place.name for place in self.fields}):
+            raise InternalError(
+                f"conform: only the bridge or only the model observes {', '.join(sorted(other))}"
+            )
+        values = np.array([seen[number] for number in there], dtype=np.int64)
+        for place in self.fields:
+            code = np.full(len(seen), place.outside, dtype=np.int64)
+            if there:
+                value = values[:, names.index(place.name)]
+                inside = (value >= place.low) & (value <= place.high)
+                code[there] = np.where(inside, value - place.low, place.outside)
+            words[:, place.word] |= code << place.shift
         return words
 
     def unpack(self, words: Sequence[int]) -> dict[str, int | None]:

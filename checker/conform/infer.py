@@ -18,7 +18,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
 from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import Bridge
-from highwater.checker.conform.cluster_state import ExpectedObservations
+from highwater.checker.conform.cluster_state import ExpectedObservations, Seen
 from highwater.checker.conform.comparison import (
     KafkaComparison,
     KafkaDifference,
@@ -70,8 +70,8 @@ class TrialCase:
     state: Mapping[str, int]
     asked: object
     answer: int
-    before: Sequence[int]
-    after: Sequence[int]
+    before: Seen
+    after: Seen
 
 
 class Trial(ABC):
@@ -197,8 +197,11 @@ class StatesTrial(Trial):
         if model not in self._now:
             self._now[model] = observed_now(model)
         now = self._now[model]
-        state = self._scalars(model, case, dict(zip((name for name, _ in now), case.before, strict=True)))
-        if state is None or [int(v) for v in values_of([n for _, n in now], state)] != case.before:
+        state = self._scalars(model, case, case.before)
+        if state is None:
+            return None
+        values = map(int, values_of([node for _, node in now], state))
+        if dict(zip((name for name, _ in now), values, strict=True)) != case.before:
             return None
         known = (one for one in self._trace(model, case) if values_of([one.described], state)[0])
         return [evaluated(one, state) for one in known]
@@ -209,7 +212,7 @@ class StatesTrial(Trial):
         return any(
             self.bridge.errors.get(outcome.error) == error
             and (outcome.answer or 0) == said
-            and list(outcome.after.values()) == case.after
+            and outcome.after == case.after
             for outcome in self.outcomes(model, case) or ()
         )
 
@@ -234,7 +237,7 @@ class WalksTrial(Trial):
         """A case from a step after which a Kafka differs."""
         model, state = comparison.model, comparison.graph.scalars(one.before)
         leaves = {leaf.path: value for leaf, value in zip(model.leaves, state, strict=True)}
-        return TrialCase(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, (), one.seen)
+        return TrialCase(self, key, leaves, _step(model.instances[one.path[-1]]), one.outcome, {}, one.seen)
 
     def outcomes(self, model: Model, case: TrialCase) -> tuple[int, ...] | str | None:
         """The state after the step; a text if the model takes no such step."""
@@ -251,7 +254,7 @@ class WalksTrial(Trial):
         after = self.outcomes(model, case)
         if not isinstance(after, tuple):
             return after is not None and case.answer != 0
-        return not case.answer and not differing(ExpectedObservations(model)(after), tuple(case.after))
+        return not case.answer and not differing(ExpectedObservations(model)(after), case.after)
 
 
 def _step(instance: Instance) -> object:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.conform.cluster_state import Plain, Seen, mask, or_else
+from highwater.checker.conform.cluster_state import Fields, Plain, Seen, mask, named, or_else
 from highwater.checker.conform.walks import WalkComparison, WalkResult
 from highwater.model.language import Protocol
 from highwater.model.language.model import Instance, Model
@@ -42,80 +43,68 @@ class ExpectedMembers:
     def __call__(self, scalars: Sequence[int]) -> Seen:
         """The fields that the bridge should observe in a state."""
         state, voters = self.model.decode(scalars), range(self.protocol.p.voters)
-        found: Seen = []
+        found: Seen = {}
         for m in range(len(state["members"])):
-            found += _member(state, m, voters)
-        for f in range(len(state["members"])):
-            found += _fetch(state, f)
-        for c in voters:
-            for v in voters:
-                found += _votes(state, c, v)
-        return found + _log("committed", state["committed"])
+            for name, value, *places in (*_member(state, m, voters), *_fetch(state, m)):
+                found[named(name, m, *places)] = int(value)
+        for c, v in itertools.product(voters, voters):
+            found |= {named(name, c, v): int(value) for name, value in _votes(state, c, v)}
+        committed = _log("committed", state["committed"])
+        return found | {named(name, *places): value for name, value, *places in committed}
 
 
-def _log(name: str, log: Sequence[Plain]) -> Seen:
-    return [(f"{name}.length", len(log)), *((f"{name}.epoch", record["epoch"]) for record in log)]
+def _log(name: str, log: Sequence[Plain]) -> Fields:
+    yield f"{name}.length", len(log)
+    yield from ((f"{name}.epoch", record["epoch"], offset) for offset, record in enumerate(log))
 
 
-def _member(state: Plain, m: int, voters: range) -> Seen:
+def _member(state: Plain, m: int, voters: range) -> Fields:
+    """The fields of member ``m``, without its number."""
     member = state["members"][m]
-    leads, was_elected = member["leader"] == m, state["elected"][member["epoch"]] == m
-    found: Seen = [("epoch", member["epoch"]), ("leader", or_else(member["leader"]))]
-    found.append(("ballot", _BALLOTS.index(member["ballot"])))
-    found += [*_log("log", member["log"]), ("hwm", member["hwm"])]
-    if leads:
-        found += [("fetched", None if v == m else member["fetched"][v]) for v in voters]
-    found.append(("voted", None if was_elected else or_else(member["voted"])))
-    found += [
-        ("granted", mask(member["granted"])),
-        ("denied", mask(member["denied"]) if "denied" in member else None),
-    ]
-    return [*found, ("heard", int(member["heard"]))]
+    yield "epoch", member["epoch"]
+    yield "leader", or_else(member["leader"])
+    yield "ballot", _BALLOTS.index(member["ballot"])
+    yield from _log("log", member["log"])
+    yield "hwm", member["hwm"]
+    if member["leader"] == m:
+        yield from (("fetched", member["fetched"][v], v) for v in voters if v != m)
+    if state["elected"][member["epoch"]] != m:
+        yield "voted", or_else(member["voted"])
+    yield from ((n, mask(member[n])) for n in ("granted", "denied") if n in member)
+    yield "heard", member["heard"]
 
 
-def _fetch(state: Plain, f: int) -> Seen:
+def _fetch(state: Plain, f: int) -> Fields:
+    """The fields of the messages of member ``f``, without its number."""
     request, parked, answer = state["requests"][f], state["parked"][f], state["responses"][f]
-    found: Seen = [("fetch", int(request is not None))]
+    for name, fetch in ("fetch", request), ("parked", parked):
+        yield name, fetch is not None
+        if fetch is not None:
+            yield from ((f"{name}.{n}", fetch[n]) for n in ("leader", "epoch", "offset"))
     if request is not None:
-        found += [(f"fetch.{n}", request[n]) for n in ("leader", "epoch", "offset")]
-        found += [
-            ("fetch.last_epoch", or_else(request["last_epoch"])),
-            ("fetch.hwm", or_else(request["hwm"], _UNSENT)),
-        ]
-    found.append(("parked", int(parked is not None)))
-    if parked is not None:
-        found += [(f"parked.{n}", parked[n]) for n in ("leader", "epoch", "offset")]
-    found.append(("answer", int(answer is not None)))
+        yield "fetch.last_epoch", or_else(request["last_epoch"])
+        yield "fetch.hwm", or_else(request["hwm"], _UNSENT)
+    yield "answer", answer is not None
     if answer is not None:
-        record, diverging = answer["record"], answer["diverging"]
-        found += [
-            ("answer.epoch", answer["epoch"]),
-            ("answer.record", -1 if record is None else record["epoch"]),
-            ("answer.hwm", answer["hwm"]),
-            ("answer.diverging", int(diverging)),
-            # If the logs share nothing, Kafka's answer has an epoch before those of the leader's log.
-            ("answer.end_epoch", None if diverging and answer["end"] == 0 else or_else(answer["end_epoch"])),
-            ("answer.end", answer["end"]),
-            ("answer.timed_out", int(answer["timed_out"])),
-        ]
-    return found
+        yield from ((f"answer.{n}", answer[n]) for n in ("epoch", "hwm", "diverging", "end", "timed_out"))
+        yield "answer.record", -1 if answer["record"] is None else answer["record"]["epoch"]
+        # If the logs share nothing, Kafka's answer has an epoch before those of the leader's log.
+        if not answer["diverging"] or answer["end"] != 0:
+            yield "answer.end_epoch", or_else(answer["end_epoch"])
 
 
-def _votes(state: Plain, c: int, v: int) -> Seen:
-    asks, answer = state["vote_requests"][c][v], state["vote_responses"][c][v]
-    found: Seen = [("vote_request", int(asks is not None))]
-    if asks is not None:
-        found += [("vote_request.epoch", asks["epoch"]), ("vote_request.pre", int(asks["pre"]))]
-        found += [
-            ("vote_request.last_epoch", or_else(asks["last_epoch"])),
-            ("vote_request.offset", asks["offset"]),
-        ]
-    found.append(("vote_answer", int(answer is not None)))
+def _votes(state: Plain, c: int, v: int) -> Fields:
+    """The fields of the vote request of candidate ``c`` to voter ``v``, without their numbers."""
+    request, answer = state["vote_requests"][c][v], state["vote_responses"][c][v]
+    yield "vote_request", request is not None
+    if request is not None:
+        yield from ((f"vote_request.{n}", request[n]) for n in ("epoch", "pre", "offset"))
+        yield "vote_request.last_epoch", or_else(request["last_epoch"])
+    yield "vote_answer", answer is not None
     if answer is not None:
-        leader = or_else(answer["leader"]) if "leader" in answer else None
-        found += [(f"vote_answer.{n}", int(answer[n])) for n in ("asked", "pre", "epoch")]
-        found += [("vote_answer.leader", leader), ("vote_answer.granted", int(answer["granted"]))]
-    return found
+        yield from ((f"vote_answer.{n}", answer[n]) for n in ("asked", "pre", "epoch", "granted"))
+        if "leader" in answer:
+            yield "vote_answer.leader", or_else(answer["leader"])
 
 
 class QuorumWalks(WalkComparison):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from highwater.checker.base.problems import InputError
 from highwater.checker.conform.answers import KafkaAnswers, Numbers
 from highwater.checker.conform.bridge import Bridge, NoAnswerError, StoppedError
+from highwater.checker.conform.cluster_state import Seen
 from highwater.checker.conform.comparison import (
     Block,
     KafkaDifference,
@@ -51,7 +52,7 @@ from highwater.model.language.model import Model
 
 _ANY = 1 << 40
 """Above every value of a field that a bridge observes."""
-Step = tuple[int, tuple[int, ...]]
+Step = tuple[int, Seen]
 """The bridge's answer to a step of a walk, and the observation after it."""
 _BEHIND = "the state, behind a different answer"
 
@@ -81,15 +82,14 @@ class ReleaseComparison(StatesComparison):
         operations = [self.requests[n].operation for n in difference.path]
         request = None if difference.request is None else self.requests[difference.request]
         operation = {"name": "failover"} if request is None else request.operation
-        fields = [f.name for f in self.layout.fields]
         sides, outcomes, rows = [f"Kafka {b.version}" for b in (self.first, bridge)], [], []
         answers = [self.explained(b, operations, operation) for b in (self.first, bridge)]
         for one, answer in zip((self.first, bridge), answers, strict=True):
-            after = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
+            after = answer["before" if request is None else "after"]
             error = next(name for name, code in one.errors.items() if code == answer["error"])
             outcomes.append(ExpectedOutcome(error, after, answer["answer"]))
             rows.append({"error": error, "answer": said(answer["answer"]), **after})
-        shown = [n for n in rows[0] if n == "error" or rows[0][n] != rows[1][n]]
+        shown = [n for n, value in rows[0].items() if n == "error" or value != rows[1].get(n, value)]
         mine, theirs = ({name: row[name] for name in shown} for row in rows)
         kind = request.kind if request else "the state"
         content: Plain = {
@@ -158,7 +158,7 @@ class ReleaseWalks(WalkComparison):
             if one != other:
                 key = f"the answer {error} to AlterPartition", (f"the leader {one} / {other}",)
                 result.differences[key] += 1
-                result.examples[key] = StepDifference((), 0, 0, (), f"{one} / {other}")
+                result.examples[key] = StepDifference((), 0, 0, {}, f"{one} / {other}")
 
     def _walked(
         self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
@@ -169,7 +169,7 @@ class ReleaseWalks(WalkComparison):
             except (NoAnswerError, StoppedError) as wrong:
                 self._ended(wrong, [path], result)
                 return
-            numbers, seen = answer["walks"][0], [tuple(one) for one in answer["seen"]]
+            numbers, seen = answer["walks"][0], answer["seen"]
             steps = zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)
             self._walk = [seen[numbers[0]], *steps], answer["thrown"].get("0", "")
             yield path, walk
@@ -195,10 +195,10 @@ class ReleaseWalks(WalkComparison):
             if one == other:
                 result.not_compared[f"{name}: neither Kafka takes it"] += new
             elif new:
-                fields = self._fields(state, one, other)
+                fields = self._fields(one, other)
                 steps = tuple(self._instances[s] for s in path[:number])
                 both = [
-                    StepDifference(steps, state, w[0] if w else NOTHING, w[1] if w else (), said, at)
+                    StepDifference(steps, state, w[0] if w else NOTHING, w[1] if w else {}, said, at)
                     for w, said in (
                         (one, thrown or _outcome(one)),
                         (other, self._thrown or _outcome(other)),
@@ -217,22 +217,18 @@ class ReleaseWalks(WalkComparison):
         """The differences of a kind as steps of the first and of the second Kafka."""
         return [(self.of_first[one.path], one) for one in result.more.get(key, [])]
 
-    def _fields(self, state: int, one: Step | None, other: Step | None) -> tuple[str, ...]:
+    @staticmethod
+    def _fields(one: Step | None, other: Step | None) -> tuple[str, ...]:
         """The names of what differs after a step."""
         if one is None or other is None or _outcome(one) != _outcome(other):
             return (f"{_outcome(one)} / {_outcome(other)}",)
-        names = [name for name, _ in self.expected(self.graph.scalars(state))]
-        if not len(names) == len(one[1]) == len(other[1]):
-            names = ["length"] if len(one[1]) != len(other[1]) else [f"field {n}" for n in range(len(one[1]))]
-        return differing(list(zip(names, one[1], strict=False)), other[1][: len(names)])
+        return differing(one[1], other[1])
 
     def _example(self, key: Key, found: StepDifference) -> Example:
         instances, first = self.model.instances, self.of_first.get(found.path, found)
-        names = [name for name, _ in self.expected(self.graph.scalars(found.state))]
-        same = len(names) == len(first.seen) == len(found.seen)
-        shown = [n for n in range(len(names)) if first.seen[n] != found.seen[n]] if same else []
+        shown = [n for n, value in first.seen.items() if value != found.seen.get(n, value)]
         rows: list[Plain] = [
-            {"outcome": one.said, **{names[n]: one.seen[n] for n in shown}} for one in (first, found)
+            {"outcome": one.said, **{n: one.seen[n] for n in shown}} for one in (first, found)
         ]
         content: Plain = {
             "step": key[0],
@@ -243,8 +239,7 @@ class ReleaseWalks(WalkComparison):
         }
         lines = [*heading(key[0], key[1], content["sentences"], self.sides), "  after these steps:"]
         lines += side_by_side(rows[0], rows[1], self.sides)
-        wanted: list[tuple[str, int | None]] = list(zip(names, first.seen, strict=False))
-        return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
+        return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], first.seen))
 
 
 def _outcome(walked: Step | None) -> str:

@@ -7,9 +7,10 @@ model's state. A path ends at a difference; later paths go around it.
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any
@@ -52,7 +53,7 @@ NOTHING, REFUSED, REPEATED, THROWS, REFUSAL = -1, -2, -3, -500, -1000
 Kafka has no such step now; does the opposite, such as accepting a refused fetch; repeats a proposal that was answered;
 throws; refuses a fetch as it should (minus the error).
 """
-WALK_FORMAT = "highwater-conform-walk-1"
+WALK_FORMAT = "highwater-conform-walk-2"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
     "change_min_isr": lambda p: {"name": "changeMinIsr", "value": p["value"]},
@@ -117,7 +118,7 @@ class StepDifference:
     """The number of the model's state after the step."""
     outcome: int
     """The bridge's answer: 0, an error code of Kafka, ``NOTHING`` or ``REFUSED``."""
-    seen: tuple[int, ...]
+    seen: Seen
     """The observation of the cluster after the step."""
     said: str = ""
     """The exception that Kafka throws, or where it is if it does not answer."""
@@ -201,8 +202,8 @@ class WalkComparison:
         self._targets = self.graph.targets.tolist()
         self._instances = self.graph.instances.tolist()
         self._plain: dict[int, Plain] = {}
-        self._expected: dict[int, Seen] = {}
-        self._equal: dict[int, tuple[int, ...]] = {}
+        self._equal: dict[int, Seen] = {}
+        """By state: an observation that equals the model's."""
         self._errors: Mapping[str, int] = {}
         self._thrown = ""
         """The exception at the end of the path that is compared."""
@@ -417,7 +418,7 @@ class WalkComparison:
             if done != wanted:
                 key = f"the answer {error} to AlterPartition", (f"the leader {done}, the model {wanted}",)
                 result.differences[key] += 1
-                result.examples[key] = StepDifference((), 0, 0, (), str(done))
+                result.examples[key] = StepDifference((), 0, 0, {}, str(done))
 
     def _walked(
         self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
@@ -441,7 +442,7 @@ class WalkComparison:
                 return
             if answer is None:
                 return
-            seen = [tuple(one) for one in answer["seen"]]
+            seen = answer["seen"]
             for number, (path, numbers) in enumerate(zip(lines.popleft(), answer["walks"], strict=True)):
                 self._thrown = answer["thrown"].get(str(number), "")
                 yield (
@@ -466,7 +467,7 @@ class WalkComparison:
         old = result.examples.get((name, (what,)))
         if old is None or len(old.path) > len(steps):
             state = self._targets[path[-1]] if path else 0
-            result.examples[name, (what,)] = StepDifference(steps, state, THROWS, (), said)
+            result.examples[name, (what,)] = StepDifference(steps, state, THROWS, {}, said)
 
     def _compare(self, path: list[int], walk: list[Any], result: WalkResult) -> None:
         result.paths += 1
@@ -522,12 +523,10 @@ class WalkComparison:
             self._taken.add(step)
             self._reached.add(state)
 
-    def _differing(self, state: int, seen: tuple[int, ...]) -> tuple[str, ...]:
+    def _differing(self, state: int, seen: Seen) -> tuple[str, ...]:
         if self._equal.get(state) == seen:
             return ()
-        if state not in self._expected:
-            self._expected[state] = self.expected(self.graph.scalars(state))
-        fields = differing(self._expected[state], seen)
+        fields = differing(self.expected(self.graph.scalars(state)), seen)
         if not fields:
             self._equal[state] = seen
         return fields
@@ -551,16 +550,14 @@ class WalkComparison:
         instances = self.model.instances
         wanted = self.expected(self.graph.scalars(found.state))
         said = [found.said] if found.said else []
-        pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
-        if len(wanted) != len(found.seen):
-            pairs = pairs[:1]
+        shown = [n for n, value in wanted.items() if value != found.seen.get(n, value)]
         content: Plain = {
             "step": key[0],
             "differs": list(key[1]),
             "sentences": [instances[n].sentence or str(instances[n]) for n in found.path],
             "path": [self.operations[n] for n in found.path],
-            "model": {name: value for name, value, _ in pairs},
-            "kafka": {name: value for name, _, value in pairs},
+            "model": {name: wanted[name] for name in shown},
+            "kafka": {name: found.seen[name] for name in shown},
         }
         lines = [*heading(key[0], key[1], content["sentences"]), "  after these steps:"]
         if said:
@@ -569,21 +566,21 @@ class WalkComparison:
         return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
 
 
-def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of the fields in which an expected observation differs from the seen one.
+_PLACES = re.compile(r"\[\d+\]")
 
-    If the observations have different lengths, fields after the first difference do not correspond. Then the result is
-    only the first name, or ``length`` if the shorter observation shows no difference.
+
+def without_places(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without the numbers in brackets, each once."""
+    return tuple(dict.fromkeys(_PLACES.sub("", name) for name in names))
+
+
+def differing(wanted: Mapping[str, int], seen: Mapping[str, int]) -> tuple[str, ...]:
+    """The fields in which an observation differs from the expected one, without numbers of brokers and offsets.
+
+    A field that only one side has, such as a record of a longer log, counts only if no other field differs.
     """
-    found = []
-    for (name, value), other in zip(wanted, seen, strict=False):
-        if value is not None and value != other:
-            found.append(name)
-            if len(wanted) != len(seen):
-                return (name,)
-    if not found and len(wanted) != len(seen):
-        return ("length",)
-    return tuple(dict.fromkeys(found))
+    names = [name for name, value in wanted.items() if seen.get(name) != value]
+    return without_places([name for name in names if name in seen] or names)
 
 
 # --- files that repeat a difference ---------------------------------------------------------------------------
@@ -595,7 +592,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     scenario: Plain
     path: list[Plain]
-    expected: list[tuple[str, int | None]]
+    expected: dict[str, int]
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
@@ -606,7 +603,7 @@ def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     except NoAnswerError as wrong:
         return False, [str(wrong)]
     walk = answer["walks"][0]
-    seen = tuple(answer["seen"][walk[-1]])
+    seen = answer["seen"][walk[-1]]
     lines = [f"  {number}. {op}" for number, op in enumerate(file.path, 1)]
     taken = len(walk) == 2 * len(file.path) + 1 and not any(walk[1::2])
     fields = differing(file.expected, seen) if taken else (f"step {len(walk) // 2} is not taken",)

@@ -353,7 +353,7 @@ class Result:
         where = ", ".join(f"{e.called} at depth {e.depth}" for e in shown)
         return f"{self.verdict}: {where}" if where else self.verdict
 
-    def told_runs(self, *, full: bool = False, width: int | None = None) -> Iterator[str]:
+    def run_lines(self, *, full: bool = False, width: int | None = None) -> Iterator[str]:
         """The lines of the counterexamples, with colours; none if ``model`` is None.
 
         A run that violates several properties is shown once. Runs to goals are included if ``--property`` names the
@@ -446,7 +446,7 @@ class Result:
 
     def __str__(self) -> str:
         """The runs to the violations, the verdict, and the notes, as text."""
-        lines = [click.unstyle(line) for line in self.told_runs()]
+        lines = [click.unstyle(line) for line in self.run_lines()]
         lines += ["", f"{self.name}: {self.headline}; {self._size}, {self.search.seconds:.2f} s"]
         lines += [f"! {line}" for line in self.broken]
         lines += [f"  {note}" for note in self.notes()]

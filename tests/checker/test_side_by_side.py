@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import runner
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore
@@ -33,20 +32,6 @@ SOME = [
 ]
 
 
-@pytest.fixture
-def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lists the scenarios that processes of the pool explored."""
-    numbers: list[int] = []
-    settle = runner._Together._settle
-
-    def counted(self: Any, number: int, said: Any) -> None:
-        numbers.append(number)
-        settle(self, number, said)
-
-    monkeypatch.setattr(runner._Together, "_settle", counted)
-    return numbers
-
-
 def comparable(results: Any) -> Any:
     """Results without times, memory and the choice among equally short counterexamples."""
     return [
@@ -58,17 +43,15 @@ def comparable(results: Any) -> Any:
     ]
 
 
-def test_the_same_as_one_after_the_other(helped: list[int]) -> None:
+def test_the_same_as_one_after_the_other() -> None:
     alone = highwater("check", *SOME, "--workers", 1, "--json", "-")
-    assert not helped
     together = highwater("check", *SOME, "--workers", 2, "--json", "-")
-    assert sorted(helped) == list(range(len(SOME)))
     assert [r["scenario"] for r in together.results] == SOME
     assert comparable(together.results) == comparable(alone.results)
     assert together.status == alone.status == 0
 
 
-def test_counterexamples_are_printed_in_the_order_of_the_scenarios(helped: list[int]) -> None:
+def test_counterexamples_are_printed_in_the_order_of_the_scenarios() -> None:
     asked = ["check", *SOME[:2], SOME[4], "--verbose"]
     lines = [
         [line for line in run.out.splitlines() if "is violated" in line or line in SOME]
@@ -76,10 +59,9 @@ def test_counterexamples_are_printed_in_the_order_of_the_scenarios(helped: list[
     ]
     assert lines[0] == lines[1]
     assert len(lines[0]) > 4
-    assert helped
 
 
-def test_an_error_of_a_scenario_is_reported_in_its_turn(helped: list[int], counter: Write) -> None:
+def test_an_error_of_a_scenario_is_reported_in_its_turn(counter: Write) -> None:
     good, bad = counter(name="good.toml"), counter("[parameters]\nsize = 2\n", name="bad.toml")
     run = highwater("check", good, good, bad, good, "--workers", 2)
     assert run.status == 2
@@ -87,7 +69,7 @@ def test_an_error_of_a_scenario_is_reported_in_its_turn(helped: list[int], count
     assert len([line for line in run.out.splitlines() if " holds " in line]) == 2
 
 
-def test_a_scenario_with_too_little_memory_runs_alone(helped: list[int]) -> None:
+def test_a_scenario_with_too_little_memory_runs_alone() -> None:
     run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 24 / 1024, "--json", "-")
     assert run.status == 0
     assert [r["scenario"] for r in run.results] == SOME[:2]
@@ -159,7 +141,7 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
     assert all(map(gone, started))
 
 
-def test_helpers_use_the_options_of_the_command_and_of_the_files(helped: list[int], counter: Write) -> None:
+def test_helpers_use_the_options_of_the_command_and_of_the_files(counter: Write) -> None:
     """Helpers get symmetry, limits, rules and engine of the command, and ``deadlock`` of each file."""
     names = ["truncation/kip-279", "truncation/kip-320"]
     own = ["profile", "symmetry"]
@@ -168,10 +150,8 @@ def test_helpers_use_the_options_of_the_command_and_of_the_files(helped: list[in
         [*names, "--symmetry", "--limit-states", 5000],
         [*paths, "--first", "--set", "top=8", "--rule", "wraps=on", "--engine", "interpreter"],
     ):
-        helped.clear()
         alone = highwater("check", *asked, "--workers", 1, "--json", "-")
         together = highwater("check", *asked, "--workers", 2, "--json", "-")
-        assert len(helped) == 2
         assert [r[k] for r in together.results for k in own] == [r[k] for r in alone.results for k in own]
         assert counts(together.results) == counts(alone.results)
         assert together.status == alone.status

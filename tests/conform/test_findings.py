@@ -79,7 +79,6 @@ def test_a_request_is_answered_as_on_the_page(
         assert f"{line}\n" in output
 
 
-LEADER, OFFLINE = 0, 12
 """Numbers of two fields in an observation of two brokers."""
 
 
@@ -91,7 +90,7 @@ def test_a_failed_directory_is_not_elected_by_one_event_in_each_heartbeat(
     events = [{"name": "brokerHeartbeat", "broker": 0}, {"name": "loseDirectory", "broker": 0}]
     first, then = events if unfenced_first else events[::-1]
     after = _answer(bridge, content, [*content["path"], first], then)["after"]
-    assert (after[LEADER], after[OFFLINE]) == (-1, 0b01)
+    assert (after["partition.leader"], after["partition.offline"]) == (-1, 0b01)
     expected = content["expected"]["after"]
     assert (expected["partition.leader"], expected["partition.offline"]) == (0, 0b01)
 

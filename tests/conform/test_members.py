@@ -162,7 +162,7 @@ def walked(
     bridge.begin({"scenario": QuorumWalks.setup_of(model), "operations": operations})
     answer = bridge.ask({"walk": [list(range(len(path)))]})
     expected, walk = ExpectedMembers(model), answer["walks"][0]
-    seen = [tuple(answer["seen"][number]) for number in walk[2::2]]
+    seen = [answer["seen"][number] for number in walk[2::2]]
     fields = [differing(expected(state), one) for state, one in zip(states, seen, strict=True)]
     return walk, answer["thrown"].get("0", ""), fields
 

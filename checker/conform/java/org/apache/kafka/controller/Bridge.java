@@ -13,10 +13,10 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.stream.Stream;
@@ -49,7 +49,8 @@ import org.apache.kafka.server.common.MetadataVersion;
  * <ul>
  * <li>{@code {"scenario": …, "operations": […]}}: the initial state of a controller, and operations, numbered from 0.
  * <li>{@code {"try": [[…], …]}}: a path of operation numbers for each state. A fresh controller takes the path; then it
- * tries every operation and reverts it.
+ * tries every operation and reverts it. An observation is a list of numbers, named by the answer's "fields"; it is empty if
+ * Kafka threw.
  * <li>{@code {"explain": {"path": […], "op": …}}}: one operation after a path, both in full. The answer has the records.
  * <li>{@code {"walk": [[…], …]}}: paths of action numbers for a whole cluster.
  * <li>{@code {"errors": true}}: what a leader does after each error of AlterPartition.
@@ -158,6 +159,7 @@ public final class Bridge {
         errors.put("(throws)", THROWS);
         ObjectNode hello = NODES.objectNode();
         hello.set("errors", errors);
+        hello.set("says", JSON.valueToTree(BridgeOperations.SAYS));
         hello.set("fields", schemas());
         hello.set("lacking", JSON.valueToTree(Versions.lacking()));
         hello.put("kafka", AppInfoParser.getVersion());
@@ -213,7 +215,7 @@ public final class Bridge {
             return tryAll(line.get("try"));
         }
         if (line.has("walk")) {
-            return walkAll(line.get("walk"), line.has("logs"));
+            return walkAll(line.get("walk"));
         }
         if (line.has("errors")) {
             Patience.begin(0, -1);
@@ -251,16 +253,13 @@ public final class Bridge {
         private final Map<String, Integer> numbers = new HashMap<>();
         private final StringBuilder text = new StringBuilder();
 
-        int number(BridgedController controller) {
-            return number(Arrays.toString(controller.observe()));
-        }
-
-        int number(String numbers) {
-            Integer known = this.numbers.get(numbers);
+        int number(Object observation) {
+            String one = observation.toString();
+            Integer known = numbers.get(one);
             if (known == null) {
-                known = this.numbers.size();
-                this.numbers.put(numbers, known);
-                text.append(known == 0 ? "" : ",").append(numbers);
+                known = numbers.size();
+                numbers.put(one, known);
+                text.append(known == 0 ? "" : ",").append(one);
             }
             return known;
         }
@@ -288,19 +287,15 @@ public final class Bridge {
             }
         }
 
-        int[] observe(JsonNode setup) {
-            if (thrown == null) {
-                return controller.observe();
-            }
-            int[] nothing = new int[BridgedController.fields(
-                setup.get("brokers").intValue(), setup.get("partitions").size())];
-            Arrays.fill(nothing, THROWS);
-            return nothing;
+        /** The state; without fields if Kafka threw. */
+        Observation observe() {
+            return thrown == null ? controller.observe() : new Observation();
         }
     }
 
     private String tryAll(JsonNode paths) {
         Seen seen = new Seen();
+        Set<String> names = Set.of();
         StringBuilder answers = new StringBuilder();
         int place = 0;
         for (JsonNode path : paths) {
@@ -308,7 +303,9 @@ public final class Bridge {
             List<JsonNode> steps = new ArrayList<>();
             path.forEach(number -> steps.add(operations[number.intValue()]));
             Reached reached = new Reached(scenario, steps);
-            int before = seen.number(Arrays.toString(reached.observe(scenario)));
+            Map<String, Integer> fields = reached.observe().fields();
+            names = fields.isEmpty() ? names : fields.keySet();
+            int before = seen.number(fields.values());
             answers.append(answers.isEmpty() ? "" : ",").append(before);
             for (int number = 0; number < operations.length; number++) {
                 Patience.begin(place - 1, number);
@@ -318,7 +315,7 @@ public final class Bridge {
                     try {
                         Outcome outcome = reached.to.run(operations[number]);
                         boolean same = outcome.records.isEmpty() && !operations[number].has("environment");
-                        after = same ? before : seen.number(reached.controller);
+                        after = same ? before : seen.number(reached.controller.observe().fields().values());
                         answer = outcome.error + ANSWERS * outcome.answer;
                         reached.mark.revert();
                     } catch (Throwable thrown) {
@@ -331,7 +328,7 @@ public final class Bridge {
                 answers.append(',').append(answer).append(',').append(after);
             }
         }
-        return "{\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
+        return "{\"fields\":" + JSON.valueToTree(names) + ",\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
     }
 
     // --- walks of a whole cluster ------------------------------------------------------------------------------
@@ -339,33 +336,29 @@ public final class Bridge {
     /**
      * Take each path in a fresh cluster. The answer to a path: the number of the first observation; then for each action
      * its result and the number of the observation after it. A path ends at an action that is not done, or at which Kafka
-     * throws; "thrown" has the exceptions by path. {@code withLogs} adds the logs at the end of each path.
+     * throws; "thrown" has the exceptions by path.
      */
-    private String walkAll(JsonNode paths, boolean withLogs) throws Exception {
+    private String walkAll(JsonNode paths) throws Exception {
         Seen seen = new Seen();
         StringBuilder answers = new StringBuilder();
-        List<List<List<Integer>>> logs = new ArrayList<>();
         ObjectNode thrown = NODES.objectNode();
         int place = 0;
         for (JsonNode path : paths) {
             Patience.begin(place, -1);
             answers.append(answers.isEmpty() ? "[" : ",[");
             int step = 0;
-            int before = seen.number("[]");
+            int before = seen.number("{}");
             try (Walked cluster = walked()) {
-                before = seen.number(cluster.observe().toString());
+                before = seen.number(cluster.observe());
                 answers.append(before);
                 for (JsonNode number : path) {
                     Patience.begin(place, step++);
                     int outcome = cluster.run(operations[number.intValue()]);
-                    int after = seen.number(cluster.observe().toString());
+                    int after = seen.number(cluster.observe());
                     answers.append(',').append(outcome).append(',').append(after);
                     if (outcome != Walked.DONE && outcome > Walked.REFUSAL) {
                         break;
                     }
-                }
-                if (withLogs) {
-                    logs.add(cluster.logs());
                 }
             } catch (Throwable failure) {
                 thrown.put(Integer.toString(place), described(ofKafka(failure)));
@@ -374,8 +367,7 @@ public final class Bridge {
             answers.append(']');
             place++;
         }
-        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + ",\"thrown\":" + thrown
-            + "}";
+        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"thrown\":" + thrown + "}";
     }
 
     private Walked walked() throws Exception {
@@ -398,7 +390,7 @@ public final class Bridge {
         Patience.begin(0, -1);
         Reached reached = new Reached(setup, request.get("path"));
         ObjectNode answer = NODES.objectNode();
-        answer.set("before", JSON.valueToTree(reached.observe(setup)));
+        answer.set("before", JSON.valueToTree(reached.observe().fields()));
         Outcome outcome = new Outcome();
         Patience.begin(0, 0);
         if (reached.thrown == null) {
@@ -409,7 +401,7 @@ public final class Bridge {
                 reached.thrown = ofKafka(failure);
             }
         }
-        answer.set("after", JSON.valueToTree(reached.observe(setup)));
+        answer.set("after", JSON.valueToTree(reached.observe().fields()));
         Throwable thrown = reached.thrown == null ? outcome.thrown : reached.thrown;
         answer.put("error", reached.thrown == null ? outcome.error : THROWS);
         answer.put("answer", outcome.answer);

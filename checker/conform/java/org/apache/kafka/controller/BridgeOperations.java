@@ -56,8 +56,14 @@ final class BridgeOperations {
         }
     }
 
-    /** The bit of an answer that does not fit the request or the state after it. */
-    private static final int OTHER = 16;
+    /** The fields of answers beside their errors; the last: the answer does not fit the request or the state after it. */
+    static final List<String> SAYS =
+        List.of("caught up", "fenced", "in controlled shutdown", "may shut down", "not as the state");
+
+    /** The bit of a field of SAYS; 0 if the field is false. */
+    private static int says(String field, boolean value) {
+        return value ? 1 << SAYS.indexOf(field) : 0;
+    }
 
     private final BridgedController to;
 
@@ -103,7 +109,7 @@ final class BridgeOperations {
     private Outcome asked(Callable<Outcome> call) {
         Outcome outcome = decided(call);
         to.replayAll(outcome.records);
-        outcome.answer |= outcome.fits.getAsBoolean() ? 0 : OTHER;
+        outcome.answer |= says("not as the state", !outcome.fits.getAsBoolean());
         return outcome;
     }
 
@@ -316,7 +322,7 @@ final class BridgeOperations {
         } else {
             to.replayAll(outcome.records);
             if (outcome.response instanceof BrokerRegistrationReply reply && !same) {
-                outcome.answer = fits(reply, request) ? 0 : OTHER;
+                outcome.answer = says("not as the state", !fits(reply, request));
             }
         }
         return outcome;
@@ -419,8 +425,9 @@ final class BridgeOperations {
             return Outcome.of(to.replication.processBrokerHeartbeat(request, registered.getAsLong()), 0);
         });
         if (outcome.response instanceof BrokerHeartbeatReply reply) {
-            outcome.answer |= (reply.isCaughtUp() ? 1 : 0) + (reply.isFenced() ? 2 : 0)
-                + (reply.inControlledShutdown() ? 4 : 0) + (reply.shouldShutDown() ? 8 : 0);
+            outcome.answer |= says("caught up", reply.isCaughtUp()) | says("fenced", reply.isFenced())
+                | says("in controlled shutdown", reply.inControlledShutdown())
+                | says("may shut down", reply.shouldShutDown());
             if (reply.inControlledShutdown()) {
                 to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
             }

@@ -259,17 +259,18 @@ final class BridgedBroker implements InvocationHandler {
         return found.isDefined() ? found.get() : null;
     }
 
-    /** For each record of the log its value, followed by its leader epoch. */
-    List<Integer> content() {
-        List<Integer> found = new ArrayList<>();
+    /** A record of the log: its value and its leader epoch. */
+    record Stored(int value, int epoch) { }
+
+    /** The records of the log. */
+    List<Stored> content() {
+        List<Stored> found = new ArrayList<>();
         var log = logs.log();
         if (log != null) {
             FileRecords records = log.activeSegment().log();
             for (RecordBatch batch : records.batches()) {
-                batch.forEach(record -> {
-                    found.add((int) record.value().get(record.value().position()));
-                    found.add(batch.partitionLeaderEpoch());
-                });
+                batch.forEach(record -> found.add(new Stored(
+                    record.value().get(record.value().position()), batch.partitionLeaderEpoch())));
             }
         }
         return found;

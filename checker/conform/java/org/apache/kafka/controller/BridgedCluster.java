@@ -494,10 +494,10 @@ final class BridgedCluster implements Walked {
     }
 
     private int acknowledge(BridgedBroker leader, int value) {
-        List<Integer> content = leader.content();
-        for (int at = 0; at < content.size(); at += 2) {
-            if (content.get(at) == value) {
-                var reached = leader.partition().checkEnoughReplicasReachOffset(at / 2 + 1);
+        List<BridgedBroker.Stored> content = leader.content();
+        for (int offset = 0; offset < content.size(); offset++) {
+            if (content.get(offset).value() == value) {
+                var reached = leader.partition().checkEnoughReplicasReachOffset(offset + 1);
                 return (Boolean) reached._1() && reached._2() == Errors.NONE ? DONE : REFUSED;
             }
         }
@@ -550,16 +550,6 @@ final class BridgedCluster implements Walked {
 
     // --- what is seen ------------------------------------------------------------------------------------------
 
-    /** The log of each broker, as in {@link BridgedBroker#content}; empty if the broker is down. */
-    @Override
-    public List<List<Integer>> logs() {
-        List<List<Integer>> found = new ArrayList<>();
-        for (BridgedBroker broker : brokers) {
-            found.add(broker.up ? broker.content() : List.of());
-        }
-        return found;
-    }
-
     /** The number of the registration that has a broker epoch, from 0; −1 if there is none. */
     private int ordinal(int broker, long epoch) {
         return controller.epochs.get(broker).indexOf(epoch);
@@ -573,120 +563,126 @@ final class BridgedCluster implements Walked {
         return bits;
     }
 
-    /** The state of the controller, the brokers and the messages, in the order of walks.py. */
+    /** The state of the controller, the brokers and the messages. */
     @Override
-    public List<Integer> observe() {
-        List<Integer> seen = new ArrayList<>();
-        for (int number : controller.observe()) {
-            seen.add(number);
-        }
+    public Observation observe() {
+        Observation seen = controller.observe();
         for (int b = 0; b < brokers.length; b++) {
-            observe(brokers[b], b, seen);
-        }
-        for (int b = 0; b < brokers.length; b++) {
-            observeMessages(b, seen);
+            seen.put("broker.up", brokers[b].up, b);
+            if (brokers[b].up) {
+                observe(brokers[b], b, seen);
+            }
+            observe(fetches[b], b, seen);
+            observe(answers[b], b, seen);
+            observe(proposals[b], b, seen);
+            observe(decisions[b], b, seen);
         }
         return seen;
     }
 
-    private void observe(BridgedBroker broker, int b, List<Integer> seen) {
-        seen.add(broker.up ? 1 : 0);
-        if (!broker.up) {
-            return;
-        }
+    private void observe(BridgedBroker broker, int b, Observation seen) {
         var known = broker.image.topics().getTopic(BridgedController.TOPIC).partitions().get(0);
         Partition partition = broker.partition();
         var log = broker.logs.log();
         boolean leads = partition != null && partition.isLeader();
-        seen.add(ordinal(b, broker.epoch));
+        seen.put("broker.epoch", ordinal(b, broker.epoch), b);
         int leader = partition == null || partition.leaderReplicaIdOpt().isEmpty() ? known.leader
             : (Integer) partition.leaderReplicaIdOpt().get();
-        seen.add(leader);
-        seen.add(partition == null ? known.leaderEpoch : partition.getLeaderEpoch());
-        seen.add(partition == null ? known.partitionEpoch : partition.getPartitionEpoch());
-        seen.add(leads ? mask(Versions.all(partition.partitionState().isr())) : -1);
-        seen.add(log == null ? -1 : log.config().minInSyncReplicas);
+        seen.put("view.leader", leader, b);
+        seen.put("view.leader_epoch", partition == null ? known.leaderEpoch : partition.getLeaderEpoch(), b);
+        seen.put("view.partition_epoch",
+            partition == null ? known.partitionEpoch : partition.getPartitionEpoch(), b);
+        seen.put("view.isr", leads ? mask(Versions.all(partition.partitionState().isr())) : -1, b);
+        seen.put("view.min_isr", log == null ? -1 : log.config().minInSyncReplicas, b);
         int active = 0;
         for (int other = 0; other < brokers.length; other++) {
             if (broker.cache.hasAliveBroker(other) && !broker.cache.isBrokerShuttingDown(other)) {
                 active |= 1 << other;
             }
         }
-        seen.add(active);
+        seen.put("view.active", active, b);
         for (int other = 0; other < brokers.length; other++) {
             var registration = broker.image.cluster().broker(other);
-            seen.add(registration == null ? -1 : ordinal(other, registration.epoch()));
+            seen.put("view.epochs", registration == null ? -1 : ordinal(other, registration.epoch()), b, other);
         }
-        List<Integer> content = broker.content();
-        seen.add(content.size() / 2);
-        seen.addAll(content);
-        seen.add(log == null ? 0 : (int) log.highWatermark());
-        seen.add(leads ? (int) (long) (Long) partition.leaderEpochStartOffsetOpt().get() : 0);
-        seen.add(leads ? mask(Versions.all(partition.partitionState().maximalIsr())) : 0);
+        List<BridgedBroker.Stored> content = broker.content();
+        seen.put("log.length", content.size(), b);
+        for (int offset = 0; offset < content.size(); offset++) {
+            seen.put("log.value", content.get(offset).value(), b, offset);
+            seen.put("log.epoch", content.get(offset).epoch(), b, offset);
+        }
+        seen.put("hwm", log == null ? 0 : (int) log.highWatermark(), b);
+        seen.put("leso", leads ? (int) (long) (Long) partition.leaderEpochStartOffsetOpt().get() : 0, b);
+        seen.put("maximal_isr", leads ? mask(Versions.all(partition.partitionState().maximalIsr())) : 0, b);
         for (int f = 0; leads && f < brokers.length; f++) {
             Option<Replica> replica = f == b ? Option.empty() : partition.getReplica(f);
             var state = replica.isDefined() ? replica.get().stateSnapshot() : null;
             boolean heard = state != null && state.logEndOffset() >= 0;
-            seen.add(heard ? (int) state.logEndOffset() : -1);
+            seen.put("follower.leo", heard ? (int) state.logEndOffset() : -1, b, f);
             Optional<Long> epoch = heard ? Versions.optional(state.brokerEpoch()) : Optional.empty();
-            seen.add(epoch.isPresent() ? ordinal(f, epoch.get()) : -1);
+            seen.put("follower.epoch", epoch.isPresent() ? ordinal(f, epoch.get()) : -1, b, f);
         }
-        for (int offset = 0; leads && offset < content.size() / 2; offset++) {
+        for (int offset = 0; leads && offset < content.size(); offset++) {
             var reached = partition.checkEnoughReplicasReachOffset(offset + 1);
-            seen.add(!(Boolean) reached._1() ? 0 : reached._2() == Errors.NONE ? 1 : 2);
+            int acknowledged = !(Boolean) reached._1() ? 0 : reached._2() == Errors.NONE ? 1 : 2;
+            seen.put("acknowledged", acknowledged, b, offset);
         }
     }
 
-    private void observeMessages(int b, List<Integer> seen) {
-        Fetch fetch = fetches[b];
-        seen.add(fetch == null ? 0 : 1);
+    private void observe(Fetch fetch, int b, Observation seen) {
+        seen.put("fetch", fetch != null, b);
         if (fetch != null) {
-            seen.add(fetch.from.leaderId());
-            seen.add(fetch.data.currentLeaderEpoch.orElse(-1));
-            seen.add((int) fetch.data.fetchOffset);
-            seen.add(ordinal(b, fetch.brokerEpoch));
+            seen.put("fetch.leader", fetch.from.leaderId(), b);
+            seen.put("fetch.leader_epoch", fetch.data.currentLeaderEpoch.orElse(-1), b);
+            seen.put("fetch.offset", (int) fetch.data.fetchOffset, b);
+            seen.put("fetch.broker_epoch", ordinal(b, fetch.brokerEpoch), b);
         }
-        Fetched answer = answers[b];
-        seen.add(answer == null ? 0 : 1);
+    }
+
+    private static void observe(Fetched answer, int b, Observation seen) {
+        seen.put("answer", answer != null, b);
         if (answer != null) {
             boolean diverging = answer.data.divergingEpoch().epoch() >= 0
                 || answer.data.errorCode() == Errors.OFFSET_OUT_OF_RANGE.code();
-            seen.add(answer.to.data.currentLeaderEpoch.orElse(-1));
-            seen.add((int) answer.to.data.fetchOffset);
-            seen.add(diverging ? 1 : 0);
+            seen.put("answer.leader_epoch", answer.to.data.currentLeaderEpoch.orElse(-1), b);
+            seen.put("answer.offset", (int) answer.to.data.fetchOffset, b);
+            seen.put("answer.diverging", diverging, b);
             int value = -1;
             if (!diverging && answer.data.records() instanceof MemoryRecords records) {
                 for (var record : records.records()) {
                     value = record.value().get(record.value().position());
                 }
             }
-            seen.add(value);
-            seen.add(diverging ? -1 : (int) answer.data.highWatermark());
+            seen.put("answer.record", value, b);
+            seen.put("answer.hwm", diverging ? -1 : (int) answer.data.highWatermark(), b);
         }
-        AlterPartitionRequestData request = proposals[b];
-        seen.add(request == null ? 0 : 1);
+    }
+
+    private void observe(AlterPartitionRequestData request, int b, Observation seen) {
+        seen.put("alter", request != null, b);
         if (request != null) {
             var data = request.topics().get(0).partitions().get(0);
-            seen.add(data.leaderEpoch());
-            seen.add(data.partitionEpoch());
-            seen.add(ordinal(b, request.brokerEpoch()));
-            int[] epochs = new int[brokers.length];
-            java.util.Arrays.fill(epochs, -2);
+            seen.put("alter.leader_epoch", data.leaderEpoch(), b);
+            seen.put("alter.partition_epoch", data.partitionEpoch(), b);
+            seen.put("alter.broker_epoch", ordinal(b, request.brokerEpoch()), b);
+            int members = 0;
             for (var member : data.newIsrWithEpochs()) {
-                epochs[member.brokerId()] = ordinal(member.brokerId(), member.brokerEpoch());
+                members |= 1 << member.brokerId();
+                seen.put("alter.epoch", ordinal(member.brokerId(), member.brokerEpoch()), b, member.brokerId());
             }
-            for (int epoch : epochs) {
-                seen.add(epoch);
-            }
+            seen.put("alter.isr", members, b);
         }
-        Decided decided = decisions[b];
-        seen.add(decided == null ? 0 : 1);
+    }
+
+    private void observe(Decided decided, int b, Observation seen) {
+        seen.put("decision", decided != null, b);
         if (decided != null) {
             int error = decided.topLevel != 0 ? decided.topLevel : decided.data.errorCode();
-            seen.add(error == 0 ? 0 : reverts.contains(Errors.forCode((short) error).name()) ? 1 : 2);
-            seen.add(error == 0 ? decided.data.leaderEpoch() : -1);
-            seen.add(error == 0 ? decided.data.partitionEpoch() : -1);
-            seen.add(error == 0 ? mask(decided.data.isr()) : -1);
+            int outcome = error == 0 ? 0 : reverts.contains(Errors.forCode((short) error).name()) ? 1 : 2;
+            seen.put("decision.outcome", outcome, b);
+            seen.put("decision.leader_epoch", error == 0 ? decided.data.leaderEpoch() : -1, b);
+            seen.put("decision.partition_epoch", error == 0 ? decided.data.partitionEpoch() : -1, b);
+            seen.put("decision.isr", error == 0 ? mask(decided.data.isr()) : -1, b);
         }
     }
 }

@@ -348,7 +348,7 @@ final class BridgedController {
     /** The result of an operation: an error or 0, the records that it wrote, and its response, if any. */
     static final class Outcome {
         int error;
-        /** What else the answer says, in the order of ANSWER_FIELDS in kafka_request.py. */
+        /** What else the answer says: a bit for each of {@code BridgeOperations.SAYS}. */
         int answer;
         /** True if the answer repeats ids of the request and the state after it. */
         BooleanSupplier fits = () -> true;
@@ -507,53 +507,59 @@ final class BridgedController {
         return count;
     }
 
-    /** The length of an observation. */
-    static int fields(int brokers, int partitions) {
-        return partitions * (11 + 2 * brokers) + 4 * brokers + 4;
-    }
-
-    /** The state as numbers, in the order of {@code observed} in expectation.py. */
-    int[] observe() {
-        int[] seen = new int[fields(brokers, partitions)];
-        int at = 0;
+    /** Add the state to an observation. */
+    void observe(Observation seen) {
         for (int number = 0; number < partitions; number++) {
-            PartitionRegistration p = partition(number);
-            seen[at++] = p.leader;
-            seen[at++] = p.leaderEpoch;
-            seen[at++] = p.partitionEpoch;
-            seen[at++] = p.leaderRecoveryState.value();
-            seen[at++] = p.replicas.length;
-            for (int i = 0; i < brokers; i++) {
-                seen[at++] = i < p.replicas.length ? p.replicas[i] : 0;
-            }
-            seen[at++] = mask(p.addingReplicas);
-            seen[at++] = mask(p.removingReplicas);
-            seen[at++] = mask(p.isr);
-            seen[at++] = mask(p.elr);
-            seen[at++] = p.lastKnownElr.length == 0 ? -2 : p.lastKnownElr.length == 1 ? p.lastKnownElr[0] : -3;
-            int offline = 0;
-            for (int i = 0; i < p.replicas.length; i++) {
-                if (!cluster.hasOnlineDir(p.replicas[i], p.directories[i])
-                    && cluster.registration(p.replicas[i]) != null) {
-                    offline |= 1 << p.replicas[i];
-                }
-            }
-            seen[at++] = offline;
+            observe(partition(number), number == 0 ? "" : "second.", seen);
             for (int broker = 0; broker < brokers; broker++) {
-                seen[at++] = entries(broker, number);
+                seen.put(number == 0 ? "elr_entries" : "second.elr_entries", entries(broker, number), broker);
             }
         }
         for (int broker = 0; broker < brokers; broker++) {
             BrokerRegistration registration = cluster.registration(broker);
-            seen[at++] = registration == null ? 0 : 1;
-            seen[at++] = registration == null ? 0 : epochs.get(broker).indexOf(registration.epoch());
-            seen[at++] = registration == null || registration.fenced() ? 1 : 0;
-            seen[at++] = registration != null && registration.inControlledShutdown() ? 1 : 0;
+            boolean known = registration != null;
+            String place = "registrations[" + broker + "].";
+            seen.put(place + "registered", known);
+            seen.put(place + "epoch", known ? epochs.get(broker).indexOf(registration.epoch()) : 0);
+            seen.put(place + "fenced", !known || registration.fenced());
+            seen.put(place + "in_controlled_shutdown", known && registration.inControlledShutdown());
         }
-        seen[at++] = Integer.parseInt(configured(MIN_ISR));
-        seen[at++] = replication.getTopicEffectiveMinIsr(topic);
-        seen[at++] = configs.uncleanLeaderElectionEnabledForTopic(topic) ? 1 : 0;
-        seen[at++] = features.isElrFeatureEnabled() ? 1 : 0;
+        seen.put("min_insync_replicas", Integer.parseInt(configured(MIN_ISR)));
+        seen.put("effective min ISR", replication.getTopicEffectiveMinIsr(topic));
+        seen.put("unclean_election", configs.uncleanLeaderElectionEnabledForTopic(topic));
+        seen.put("elr_on", features.isElrFeatureEnabled());
+    }
+
+    private void observe(PartitionRegistration p, String place, Observation seen) {
+        String one = place + "partition.";
+        seen.put(one + "leader", p.leader);
+        seen.put(one + "leader_epoch", p.leaderEpoch);
+        seen.put(one + "partition_epoch", p.partitionEpoch);
+        seen.put(one + "leader_recovery_state", p.leaderRecoveryState.value());
+        seen.put(one + "replicas.length", p.replicas.length);
+        for (int i = 0; i < brokers; i++) {
+            seen.put(one + "replicas", i < p.replicas.length ? p.replicas[i] : 0, i);
+        }
+        seen.put(one + "adding", mask(p.addingReplicas));
+        seen.put(one + "removing", mask(p.removingReplicas));
+        seen.put(one + "isr", mask(p.isr));
+        seen.put(one + "elr", mask(p.elr));
+        seen.put(one + "last_known_leader",
+            p.lastKnownElr.length == 0 ? -2 : p.lastKnownElr.length == 1 ? p.lastKnownElr[0] : -3);
+        int offline = 0;
+        for (int i = 0; i < p.replicas.length; i++) {
+            if (!cluster.hasOnlineDir(p.replicas[i], p.directories[i])
+                && cluster.registration(p.replicas[i]) != null) {
+                offline |= 1 << p.replicas[i];
+            }
+        }
+        seen.put(one + "offline", offline);
+    }
+
+    /** The state as named numbers. */
+    Observation observe() {
+        Observation seen = new Observation();
+        observe(seen);
         return seen;
     }
 

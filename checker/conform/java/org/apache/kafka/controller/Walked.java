@@ -1,7 +1,6 @@
 package org.apache.kafka.controller;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.List;
 
 /** A system of Kafka's own code that takes the steps of a walk. */
 public interface Walked extends AutoCloseable {
@@ -15,11 +14,6 @@ public interface Walked extends AutoCloseable {
     /** Carry out a step. */
     int run(JsonNode step) throws Exception;
 
-    /** The state, as numbers in the order in which Python expects them. */
-    List<Integer> observe();
-
-    /** The content of the log of each broker, if it has values. */
-    default List<List<Integer>> logs() {
-        return List.of();
-    }
+    /** The state as named numbers. */
+    Observation observe();
 }

@@ -2,6 +2,7 @@ package org.apache.kafka.raft;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +23,7 @@ import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.controller.BridgeException;
+import org.apache.kafka.controller.Observation;
 import org.apache.kafka.controller.Walked;
 
 /**
@@ -313,107 +315,115 @@ public final class BridgedQuorum implements Walked {
     }
 
     @Override
-    public List<Integer> observe() {
-        List<Integer> seen = new ArrayList<>();
-        for (BridgedMember member : members) {
-            observe(member, seen);
-        }
-        for (int f = 0; f < members.length; f++) {
-            observeFetch(f, seen);
+    public Observation observe() {
+        Observation seen = new Observation();
+        for (int m = 0; m < members.length; m++) {
+            observe(members[m], m, seen);
+            observeFetch(m, seen);
         }
         for (int c = 0; c < voters; c++) {
             for (int v = 0; v < voters; v++) {
-                observe(voteRequests[c][v], seen);
-                observe(voteResponses[c][v], seen);
+                observeRequest(voteRequests[c][v], seen, c, v);
+                observeAnswer(voteResponses[c][v], seen, c, v);
             }
         }
-        seen.add(committed.size());
-        seen.addAll(committed);
+        observeLog("committed", committed, seen);
         return seen;
     }
 
-    private void observe(BridgedMember member, List<Integer> seen) {
+    private static void observeLog(String name, List<Integer> epochs, Observation seen, int... places) {
+        seen.put(name + ".length", epochs.size(), places);
+        for (int offset = 0; offset < epochs.size(); offset++) {
+            int[] at = Arrays.copyOf(places, places.length + 1);
+            at[places.length] = offset;
+            seen.put(name + ".epoch", epochs.get(offset), at);
+        }
+    }
+
+    private void observe(BridgedMember member, int m, Observation seen) {
         QuorumState quorum = member.client.quorum();
         OptionalInt leader = quorum.isResigned() ? OptionalInt.empty() : quorum.leaderId();
-        seen.add(quorum.epoch() - 1);
-        seen.add(leader.orElse(-1));
-        seen.add(quorum.isProspective() ? 1 : quorum.isCandidate() ? 2 : 0);
-        seen.add(member.log.epochs.size());
-        member.log.epochs.forEach(epoch -> seen.add(epoch - 1));
-        seen.add(hwm(quorum));
+        seen.put("epoch", quorum.epoch() - 1, m);
+        seen.put("leader", leader.orElse(-1), m);
+        seen.put("ballot", quorum.isProspective() ? 1 : quorum.isCandidate() ? 2 : 0, m);
+        observeLog("log", member.log.epochs.stream().map(epoch -> epoch - 1).toList(), seen, m);
+        seen.put("hwm", hwm(quorum), m);
         for (int v = 0; v < voters && quorum.isLeader(); v++) {
             var state = quorum.leaderStateOrThrow().voterStates().get(v);
-            seen.add(state.endOffset().map(end -> (int) end.offset()).orElse(-1));
+            seen.put("fetched", state.endOffset().map(end -> (int) end.offset()).orElse(-1), m, v);
         }
-        seen.add(quorum.votedKey().map(ReplicaKey::id).orElse(-1));
+        seen.put("voted", quorum.votedKey().map(ReplicaKey::id).orElse(-1), m);
         var election = quorum.isNomineeState() ? quorum.nomineeStateOrThrow().epochElection() : null;
-        seen.add(election == null ? 0 : mask(election.grantingVoters()));
-        seen.add(election == null ? 0 : mask(election.rejectingVoters()));
+        seen.put("granted", election == null ? 0 : mask(election.grantingVoters()), m);
+        seen.put("denied", election == null ? 0 : mask(election.rejectingVoters()), m);
         try {
-            seen.add(quorum.isFollower()
-                && (Boolean) BridgedMember.field(quorum.followerStateOrThrow(), "hasFetchedFromLeader") ? 1 : 0);
+            seen.put("heard", quorum.isFollower()
+                && (Boolean) BridgedMember.field(quorum.followerStateOrThrow(), "hasFetchedFromLeader"), m);
         } catch (ReflectiveOperationException changed) {
             throw new BridgeException(changed.toString());
         }
     }
 
-    private void observeFetch(int f, List<Integer> seen) {
+    private void observeFetch(int f, Observation seen) {
         Fetch request = requests[f];
-        seen.add(request == null ? 0 : 1);
+        observe("fetch", request, f, seen);
         if (request != null) {
-            seen.add(request.leader());
-            observe(request.partition(), seen);
-            seen.add(request.partition().lastFetchedEpoch() - 1);
+            seen.put("fetch.last_epoch", request.partition().lastFetchedEpoch() - 1, f);
             //# if org.apache.kafka.common.message.FetchRequestData$FetchPartition.highWatermark
             long hwm = request.partition().highWatermark();
-            seen.add(hwm == Long.MAX_VALUE ? -2 : (int) hwm);
+            seen.put("fetch.hwm", hwm == Long.MAX_VALUE ? -2 : (int) hwm, f);
             //# else
-            seen.add(-2);
+            seen.put("fetch.hwm", -2, f);
             //# end
         }
-        seen.add(parked[f] == null ? 0 : 1);
-        if (parked[f] != null) {
-            seen.add(parked[f].fetch.leader());
-            observe(parked[f].fetch.partition(), seen);
-        }
+        observe("parked", parked[f] == null ? null : parked[f].fetch, f, seen);
         Answer answer = responses[f];
-        seen.add(answer == null ? 0 : 1);
+        seen.put("answer", answer != null, f);
         if (answer != null) {
             var partition = answer.partition();
             var diverging = partition.divergingEpoch();
-            seen.add(partition.currentLeader().leaderEpoch() - 1);
+            seen.put("answer.epoch", partition.currentLeader().leaderEpoch() - 1, f);
             int epoch = -1;
             for (RecordBatch batch : ((MemoryRecords) partition.records()).batches()) {
                 epoch = batch.partitionLeaderEpoch() - 1;
             }
-            seen.add(epoch);
-            seen.add((int) partition.highWatermark());
-            seen.add(diverging.epoch() < 0 ? 0 : 1);
-            seen.add(diverging.epoch() < 0 ? -1 : diverging.epoch() - 1);
-            seen.add(Math.max(0, (int) diverging.endOffset()));
-            seen.add(answer.timedOut ? 1 : 0);
+            seen.put("answer.record", epoch, f);
+            seen.put("answer.hwm", (int) partition.highWatermark(), f);
+            seen.put("answer.diverging", diverging.epoch() >= 0, f);
+            seen.put("answer.end_epoch", diverging.epoch() < 0 ? -1 : diverging.epoch() - 1, f);
+            seen.put("answer.end", Math.max(0, (int) diverging.endOffset()), f);
+            seen.put("answer.timed_out", answer.timedOut, f);
         }
     }
 
-    private static void observe(FetchRequestData.FetchPartition fetch, List<Integer> seen) {
-        seen.add(fetch.currentLeaderEpoch() - 1);
-        seen.add((int) fetch.fetchOffset());
+    private static void observe(String name, Fetch fetch, int f, Observation seen) {
+        seen.put(name, fetch != null, f);
+        if (fetch != null) {
+            seen.put(name + ".leader", fetch.leader(), f);
+            seen.put(name + ".epoch", fetch.partition().currentLeaderEpoch() - 1, f);
+            seen.put(name + ".offset", (int) fetch.partition().fetchOffset(), f);
+        }
     }
 
-    private static void observe(Vote vote, List<Integer> seen) {
-        seen.add(vote == null ? 0 : 1);
+    private static void observeRequest(Vote vote, Observation seen, int... places) {
+        seen.put("vote_request", vote != null, places);
         if (vote != null) {
-            seen.add(vote.asks().replicaEpoch() - 1);
-            seen.add(vote.asks().preVote() ? 1 : 0);
-            if (vote.response == null) {
-                seen.add(vote.asks().lastOffsetEpoch() - 1);
-                seen.add((int) vote.asks().lastOffset());
-            } else {
-                var answer = vote.response.topics().get(0).partitions().get(0);
-                seen.add(answer.leaderEpoch() - 1);
-                seen.add(answer.leaderId());
-                seen.add(answer.voteGranted() ? 1 : 0);
-            }
+            seen.put("vote_request.epoch", vote.asks().replicaEpoch() - 1, places);
+            seen.put("vote_request.pre", vote.asks().preVote(), places);
+            seen.put("vote_request.last_epoch", vote.asks().lastOffsetEpoch() - 1, places);
+            seen.put("vote_request.offset", (int) vote.asks().lastOffset(), places);
+        }
+    }
+
+    private static void observeAnswer(Vote vote, Observation seen, int... places) {
+        seen.put("vote_answer", vote != null, places);
+        if (vote != null) {
+            var answer = vote.response.topics().get(0).partitions().get(0);
+            seen.put("vote_answer.asked", vote.asks().replicaEpoch() - 1, places);
+            seen.put("vote_answer.pre", vote.asks().preVote(), places);
+            seen.put("vote_answer.epoch", answer.leaderEpoch() - 1, places);
+            seen.put("vote_answer.leader", answer.leaderId(), places);
+            seen.put("vote_answer.granted", answer.voteGranted(), places);
         }
     }
 }
