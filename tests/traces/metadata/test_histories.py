@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from highwater.traces import replay as replay_module
 from highwater.traces.kafka.metadata_log import PARTITION
-from highwater.traces.metadata import histories, tracker
-from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import PartitionChange, SettingInForce
-from highwater.traces.reports.report import Report, Timeline
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from tests.generation import records, write_log
 from tests.slow import all_but
-from tests.traces.data_dumps import dump
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import (
+    MIN_ISR,
     TOPICS,
     beginning,
     change,
@@ -30,17 +25,8 @@ from tests.traces.metadata.made_logs import (
     partition,
     report_on,
     setting,
-    together,
     write,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _fast() -> Iterator[None]:
-    """All replays share the steps of belief states, but no automaton: histories number its transitions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracker, "BeliefStates", cache(BeliefStates))
-        yield
 
 
 def compact(log: Path, keep_deleted: bool = False) -> dict[str, Timeline]:
@@ -83,17 +69,20 @@ def test_the_timelines_of_recorded_clusters(name: str) -> None:
     assert check_same(CLUSTERS_4_2 / name / PARTITION)
 
 
-def test_the_timelines_of_a_generated_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_timelines_of_a_generated_log(tmp_path: Path) -> None:
     write_log(tmp_path, partitions=30, records=700, brokers=5, seed=1)
-    before = check_same(tmp_path)
-    assert len(before) == 30, "of 84 partitions, 54 are deleted"
-    monkeypatch.setattr(histories, "LIMIT_CHANGES", 7)
-    found = compact(tmp_path)
-    assert found == {
-        name: Timeline(name, timeline.changes[:7], timeline.total, timeline.settings[:7])
-        for name, timeline in before.items()
-    }
-    assert max(timeline.total for timeline in found.values()) > 7
+    assert len(check_same(tmp_path)) == 30, "of 84 partitions, 54 are deleted"
+
+
+def test_the_number_of_changes_and_settings_in_a_timeline_is_bounded(tmp_path: Path) -> None:
+    """Only the number of later changes is kept."""
+    values = [
+        record for n in range(LIMIT_CHANGES + 3)
+        for record in (change(0, isr=[0, 1, 2][: 2 + n % 2]), setting(MIN_ISR, str(1 + n % 2)))
+    ]  # fmt: skip
+    found = compact(write(tmp_path, [*beginning(), *values]))["t-0"]
+    assert (len(found.changes), len(found.settings), found.total) == (500, 500, 504)
+    assert found.changes[-1].position == found.changes[-2].position + 2
 
 
 REMOVED = records.removed_topic(TOPICS["t"])
@@ -109,7 +98,7 @@ def test_a_deleted_partition_with_a_finding_is_kept(tmp_path: Path) -> None:
 
 def test_a_partition_that_is_created_again_has_its_own_history(tmp_path: Path) -> None:
     values = [
-        change(0, isr=[0, 1]), setting("min.insync.replicas", "3"), REMOVED, default("1"),
+        change(0, isr=[0, 1]), setting(MIN_ISR, "3"), REMOVED, default("1"),
         CREATED, partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
     ]  # fmt: skip
     log = write(tmp_path, [*beginning(), *values])
@@ -122,30 +111,6 @@ def test_a_small_log_keeps_deleted_partitions(tmp_path: Path) -> None:
     log = write(tmp_path, [*beginning(), change(0, isr=[0, 1]), REMOVED])
     assert replay(log, timelines=True).timelines["t-0"].changes[-1].after is None
     assert "t-0" not in compact(log)
-
-
-def test_a_large_log_with_data_dumps_keeps_deleted_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A dump can show a loss after the deletion."""
-    monkeypatch.setattr(replay_module, "SMALL", 0)
-    monkeypatch.setattr(replay_module, "_mentioned", lambda report: ["t-0"])
-    write(tmp_path / PARTITION, [*beginning(), change(0, isr=[0, 1]), REMOVED])
-    assert not replay(tmp_path, timelines=True).timelines
-    content = dump("/kafka/t-0/00000000000000000000.log", ((0, 0),), 20)
-    (tmp_path / "data-node0.txt").write_text(content)
-    assert replay(tmp_path, timelines=True).timelines["t-0"].changes[-1].after is None
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        together(*loss()),
-        [change(0, isr=[0, 1]), default("true", "unclean.leader.election.enable"), *loss()],
-    ],
-)
-def test_several_records_of_a_decision(tmp_path: Path, values: list[bytes]) -> None:
-    check_same(write(tmp_path, [*beginning(), *values]))
 
 
 def test_offsets_and_times_that_are_far_apart(tmp_path: Path) -> None:
