@@ -8,8 +8,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BrokerEvent,
@@ -18,12 +16,23 @@ from highwater.traces.kafka.broker_log import (
     LeoRecorded,
     Truncating,
 )
-from highwater.traces.replay import replay
+from highwater.traces.replay import SMALL, replay
 from highwater.traces.reports.observed import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import Timeline
+from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
+from tests.generation import records
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, together, write
+from tests.traces.metadata.made_logs import (
+    TOPICS,
+    beginning,
+    change,
+    default,
+    loss,
+    partition,
+    setting,
+    together,
+    write,
+)
 from tests.traces.test_page import text_of
 
 
@@ -102,6 +111,7 @@ def test_a_recorded_cluster(tmp_path: Path) -> None:
 # --- setting changes ----------------------------------------------------------------------------------
 
 
+REMOVED = records.removed_topic(TOPICS["t"])
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
@@ -154,12 +164,34 @@ def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> 
     assert found.facts["before"]["isr"] == [0, 1]
 
 
-def test_a_long_log_has_the_timelines_of_the_partitions_that_the_report_mentions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, inputs = write(tmp_path, [*beginning(), *loss()]), set[str]()
-    short = replay(log, timelines=True)
-    monkeypatch.setattr("highwater.traces.replay.SMALL", 0)
-    long = replay(log, timelines=True, progress=lambda report: inputs.add(report.input))
-    assert long.timelines == {"t-0": short.timelines["t-0"]}
-    assert inputs == {str(log)}, "it is read once"
+def test_a_large_log_has_the_timelines_of_the_partitions_that_the_report_mentions(tmp_path: Path) -> None:
+    """The topic is deleted and created again: its timeline has both incarnations."""
+    again = [REMOVED, records.topic("t", TOPICS["t"]), partition(0), change(0, isr=[0, 2]), default("1")]
+    log = write(tmp_path, [*beginning(), *loss(), *again])
+    small = replay(log, timelines=True).timelines
+    assert [change.after is None for change in small["t-0"].changes].count(True) == 1
+    fill = [setting("retention.ms", "5" * (1 << 20), "u")] * (1 + (SMALL >> 20))
+    large = replay(write(log, [*beginning(), *loss(), *again, *fill]), timelines=True).timelines
+    assert (set(small), large) == ({"t-0", "u-0"}, {"t-0": small["t-0"]})
+
+
+def test_the_number_of_changes_and_settings_in_a_timeline_is_bounded(tmp_path: Path) -> None:
+    """Only the number of later changes is kept."""
+    values = [
+        record for n in range(LIMIT_CHANGES + 3)
+        for record in (change(0, isr=[0, 1, 2][: 2 + n % 2]), setting(MIN_ISR, str(1 + n % 2)))
+    ]  # fmt: skip
+    found = timelines(tmp_path, *values)["t-0"]
+    assert (len(found.changes), len(found.settings), found.total) == (500, 500, 504)
+
+
+def test_the_settings_and_epochs_of_a_topic_that_is_created_again_are_its_own(tmp_path: Path) -> None:
+    values = [
+        change(0, isr=[0, 1]), setting(MIN_ISR, "3"), REMOVED, default("1"),
+        records.topic("t", TOPICS["t"]), partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
+    ]  # fmt: skip
+    found = timelines(tmp_path, *values)["t-0"]
+    assert [s.change.value for s in found.settings] == ["3", "2"]
+    created = found.changes[3]
+    assert (created.before, created.cause, created.min_isr) == (None, "create", 1)
+    assert [c.state.partition_epoch for c in found.changes[3:]] == [0, 1, 2]
