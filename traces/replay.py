@@ -18,14 +18,14 @@ from highwater.traces.kafka.broker_log import BrokerLog
 from highwater.traces.kafka.copies import open_copies
 from highwater.traces.kafka.data_logs import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.messages.request_replay import RequestsBeside
-from highwater.traces.metadata.histories import Histories
+from highwater.traces.messages.metadata_index import MetadataIndex
+from highwater.traces.messages.request_replay import judge
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch
+from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reading import DamagedFileError, TraceError, damage_of
 from highwater.traces.reports.findings import LIMIT, Doubt, Finding
-from highwater.traces.reports.observed import Course, Courses
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.observed import Courses, PartitionChange, SettingInForce
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.text import count
 from highwater.traces.runs.replay import RunHistory, replay_run
 
@@ -39,6 +39,26 @@ _SET = "the order of lines is not known, because the clock was set by an hour (d
 Progress = Callable[[Report], None]
 
 
+class _Timelines:
+    """Collects the changes and settings of the partitions that a watch reports."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Timeline] = {}
+
+    def change(self, change: PartitionChange) -> None:
+        """Add a change of a partition."""
+        timeline = self.by_name.setdefault(change.name, Timeline(change.name))
+        timeline.total += 1
+        if len(timeline.changes) < LIMIT_CHANGES:
+            timeline.changes.append(change)
+
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """Add a change of a partition's setting."""
+        timeline = self.by_name.get(name)
+        if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
+            timeline.settings.append(setting)
+
+
 def _replay_cluster(
     found: Input,
     profile: str | None,
@@ -46,22 +66,32 @@ def _replay_cluster(
     progress: Progress | None,
     timelines: bool,
 ) -> Report:
-    """Replay a metadata log together with the brokers' logs, dumps of their data, and request logs."""
+    """Replay a metadata log together with the brokers' logs, dumps of their data, and request logs.
+
+    A log above SMALL is read once more for the timelines of the partitions that the report mentions.
+    """
     log = open_copies(found.path, found.copies)
     report = Report(str(found.path), log.kind, profile or "")
-    requests = RequestsBeside(found.request_logs) if found.request_logs else None
-    beside = bool(found.request_logs or found.broker_logs or found.data_dumps)
-    small = log.bytes_total <= SMALL
-    histories = Histories(keep_deleted=small or beside) if timelines else None
-    courses = _follow(log, found, report, profile, rules, requests, histories, progress)
-    if requests is not None and not report.interrupted:
-        requests.judge(report)
-    if histories is not None:
-        report.timelines |= histories.timelines(histories.names if small else _mentioned(report))
-    if requests is not None and timelines and not report.interrupted:
-        requests.collect(report)
-    for name, timeline in report.timelines.items():
-        timeline.courses = courses(name)
+    is_small, shown = log.bytes_total <= SMALL, _Timelines()
+    shows = Watch([shown.change], [shown.setting])
+    watch = shows if timelines and is_small else NOBODY
+    index = MetadataIndex() if found.request_logs else None
+    if index is not None:
+        watch = Watch([*watch.on_change, index.change], [*watch.on_setting, index.setting], [index.record])
+    courses = Courses() if timelines else None
+    watermarks = _follow(log, found, report, profile, rules, watch, courses, progress)
+    if index is not None and not report.interrupted:
+        judge(found.request_logs, index, report)
+    mentioned = _mentioned(report)
+    if timelines and mentioned and not is_small and not report.interrupted:
+        again = Report(report.input, log.kind, profile or "")
+        shows = replace(shows, only=frozenset(mentioned))
+        replay_metadata(open_copies(found.path, found.copies), again, profile, rules, shows, progress)
+        report.interrupted = again.interrupted
+    report.timelines |= shown.by_name
+    if courses is not None and watermarks is not None:
+        for name, timeline in report.timelines.items():
+            timeline.courses = courses.of(name, watermarks.utc_offset_ms)
     return report
 
 
@@ -71,23 +101,17 @@ def _follow(
     report: Report,
     profile: str | None,
     rules: Mapping[str, bool] | None,
-    requests: RequestsBeside | None,
-    histories: Histories | None,
+    watch: Watch,
+    courses: Courses | None,
     progress: Progress | None,
-) -> Callable[[str], list[Course]]:
+) -> Watermarks | None:
     """Replay the metadata log with the brokers' logs and dumps, and add the results to ``report``.
 
-    Returns a function from a partition's name to the HWM and LEO of its replicas over time. The function returns an
-    empty list without ``histories``, or if there are no brokers' logs.
+    Returns what the brokers' logs and dumps show; None if there are none. ``courses`` collects HWM and LEO over time.
     """
-    watch = Watch(histories=histories)
-    if requests is not None:
-        index = requests.index
-        watch = Watch([index.change], [index.setting], [index.record], histories)
     if not found.broker_logs and not found.data_dumps:
         replay_metadata(log, report, profile, rules, watch, progress)
-        return lambda name: []
-    courses = Courses() if histories is not None else None
+        return None
     broker_logs = [BrokerLog(file) for file in found.broker_logs]
     watermarks = Watermarks([log.events() for log in broker_logs], courses=courses)
     notes: list[str] = []
@@ -121,7 +145,7 @@ def _follow(
     if found.data_dumps:
         report.figures["dumps of data segments"] = len(found.data_dumps)
         report.figures["elections held against logs"] = data.judged
-    return lambda name: [] if courses is None else courses.of(name, watermarks.utc_offset_ms)
+    return watermarks
 
 
 def _unread(log: BrokerLog) -> Doubt:

@@ -15,7 +15,6 @@ from highwater.traces.follow.session import ClusterLogs, Following
 from highwater.traces.inputs import inputs
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode
-from highwater.traces.metadata.beliefs import automaton
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading
 from highwater.traces.metadata.reporting import NOBODY, Watch
@@ -171,23 +170,6 @@ def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     assert ("eligibleLeaderReplicas" in fields) == elr
 
 
-def test_segments_and_snapshots(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=3, segment_bytes=10_000, snapshot_every=250)
-    segments = sorted(p.name for p in tmp_path.glob("*.log"))
-    snapshots = sorted(tmp_path.glob("*.checkpoint"))
-    assert len(segments) > 3
-    assert segments[0] == f"{0:020d}.log"
-    assert len(snapshots) >= 4
-    report = check_explained(tmp_path)
-    assert report.figures["snapshots compared"] == len(snapshots)
-    # Without its first segments, the log starts at the second snapshot.
-    for segment in segments[:2]:
-        (tmp_path / segment).unlink()
-    report = report_on(tmp_path)
-    assert report.unexplained_count == 0
-    assert any("begins with the snapshot" in note for note in report.notes)
-
-
 def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
     """With a watch, the follower examines every partition change; without one, it mostly uses cached transitions."""
     write_log(tmp_path, partitions=300, records=4000, brokers=4, seed=5)
@@ -201,18 +183,6 @@ def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
         states = {partition.name: partition.observed for partition in follower.image.of_topics()}
         found.append((states, report.changes, report.figures))
     assert found[0] == found[1]
-
-
-def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
-    expected = report_on(tmp_path)
-    for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
-        with monkeypatch.context() as patched:
-            patched.setattr(automaton, name, limit)
-            report = report_on(tmp_path)
-        assert report.figures["steps explained"] > expected.figures["steps explained"]
-        for key in ("records", "changes", "unexplained_count", "findings_count", "profile"):
-            assert getattr(report, key) == getattr(expected, key)
 
 
 def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BrokerEvent,
@@ -18,16 +16,23 @@ from highwater.traces.kafka.broker_log import (
     LeoRecorded,
     Truncating,
 )
-from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.metadata.follow import MetadataFollower
-from highwater.traces.metadata.replay import Reading
-from highwater.traces.replay import replay
-from highwater.traces.reports.observed import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses, SettingChange
+from highwater.traces.replay import SMALL, replay
+from highwater.traces.reports.observed import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
-from highwater.traces.reports.text import apart
+from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
+from tests.generation import records
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, together, write
+from tests.traces.metadata.made_logs import (
+    TOPICS,
+    beginning,
+    change,
+    default,
+    loss,
+    partition,
+    setting,
+    together,
+    write,
+)
 from tests.traces.test_page import text_of
 
 
@@ -61,13 +66,6 @@ def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
     courses.take(event(HwmLowered, 30, 0, 5, 4))
     courses.take(event(HwmMoved, 40, 0, 8, 9))
     assert lines(courses, {0: 0})[0, HWM] == [(10, 5), (20, UNKNOWN), (40, 9)]
-
-
-def test_events_without_a_time_in_utc_are_left_out() -> None:
-    courses = Courses()
-    courses.take(event(LeoRecorded, 120, 0, 1, 7))
-    courses.take(event(LeoRecorded, 120, 2, 1, 8))
-    assert lines(courses, {0: None, 2: 0}) == {(1, LEO): [(120, 8)]}
 
 
 def test_a_long_line_is_thinned_and_keeps_its_ends_and_falls() -> None:
@@ -110,25 +108,10 @@ def test_a_recorded_cluster(tmp_path: Path) -> None:
     assert replay(cluster / "__cluster_metadata-0", broker_logs=logs).timelines == {}
 
 
-@pytest.mark.parametrize(
-    ("paths", "shown"),
-    [
-        ([], []),
-        (["/a/b/logs/node2/server.log"], ["node2/server.log"]),
-        (["/a/logs/node1/server.log", "/a/logs/node2/server.log"], ["node1/server.log", "node2/server.log"]),
-        (["/x/a/n1/s.log", "/x/b/n1/s.log"], ["a/n1/s.log", "b/n1/s.log"]),
-        (["/n1/s.log", "/n1/t.log"], ["n1/s.log", "n1/t.log"]),
-        (["server.log"], ["server.log"]),
-        (["/server.log"], ["server.log"]),
-    ],
-)
-def test_paths_are_shortened_to_what_tells_them_apart(paths: list[str], shown: list[str]) -> None:
-    assert list(apart(paths).values()) == shown
-
-
 # --- setting changes ----------------------------------------------------------------------------------
 
 
+REMOVED = records.removed_topic(TOPICS["t"])
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
@@ -159,14 +142,10 @@ def test_each_change_of_a_setting_with_what_is_in_force_then(tmp_path: Path) -> 
     assert (found.changes[-1].min_isr, found.changes[-1].unclean_election) == (1, True)
 
 
-def test_a_topics_setting_concerns_its_partitions_alone(tmp_path: Path) -> None:
-    found = timelines(tmp_path, setting(MIN_ISR, "1", "u"))
-    assert [len(found[name].settings) for name in ("t-0", "u-0")] == [0, 1]
-
-
-def test_the_effective_min_isr_is_at_most_the_replicas(tmp_path: Path) -> None:
-    (found,) = timelines(tmp_path, setting(MIN_ISR, "9"))["t-0"].settings
-    assert (found.change.value, found.min_isr) == ("9", 3)
+def test_a_setting_concerns_its_topic_and_min_isr_is_at_most_the_replicas(tmp_path: Path) -> None:
+    found = timelines(tmp_path, setting(MIN_ISR, "9"))
+    ((one,), none) = found["t-0"].settings, found["u-0"].settings
+    assert (one.change.value, one.min_isr, none) == ("9", 3, [])
 
 
 def test_the_own_setting_of_a_node_leaves_the_value_in_force_unknown(tmp_path: Path) -> None:
@@ -178,39 +157,6 @@ def test_the_own_setting_of_a_node_leaves_the_value_in_force_unknown(tmp_path: P
     ]
 
 
-def test_the_number_of_kept_settings_is_bounded(tmp_path: Path) -> None:
-    values = [setting(MIN_ISR, str(1 + i % 2)) for i in range(LIMIT_CHANGES + 5)]
-    assert len(timelines(tmp_path, *values)["t-0"].settings) == LIMIT_CHANGES
-
-
-def test_findings_have_the_settings_in_force_as_facts(tmp_path: Path) -> None:
-    log = write(tmp_path, [*beginning(), default("true", UNCLEAN), *loss()])
-    (found,) = (f for f in replay(log).findings if f.property == "leader_elected_cleanly")
-    facts = found.facts
-    assert (facts["min_isr"], facts["unclean_election"], facts["leader_epoch"]) == (2, True, 1)
-    assert facts["before"] == {
-        "replicas": [0, 1, 2],
-        "leader": 0,
-        "isr": [0, 1],
-        "elr": [],
-        "last_known_elr": [],
-    }
-    assert facts["after"]["leader"] == 2
-    change = SettingChange.from_json(facts["settings"][UNCLEAN])
-    assert (change.position, change.level, change.before, change.value) == (13, "cluster", None, "true")
-    assert change.to_json() == facts["settings"][UNCLEAN]
-    assert facts["settings"][MIN_ISR]["level"] == "topic"
-
-
-def test_the_page_has_the_setting_changes(tmp_path: Path) -> None:
-    log = write(tmp_path / "log", [*beginning(), setting(MIN_ISR, "1"), change(0, isr=[0])])
-    write_page([replay(log, timelines=True)], tmp_path / "page.html")
-    data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))
-    rows = {row[0]: row for row in data["reports"][0]["timelines"]}
-    assert rows["t-0"][3:] == [[[13, 1013, MIN_ISR, "topic", "t", "2", "1", 1, -1]], [], []]
-    assert len(rows["u-0"]) == 3, "nothing is written where there is nothing"
-
-
 def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> None:
     """One decision has two records of the partition."""
     log = write(tmp_path, [*beginning(), *together(*loss())])
@@ -218,33 +164,34 @@ def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> 
     assert found.facts["before"]["isr"] == [0, 1]
 
 
-def test_a_long_log_has_the_timelines_of_the_partitions_that_the_report_mentions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, inputs = write(tmp_path, [*beginning(), *loss()]), set[str]()
-    short = replay(log, timelines=True)
-    monkeypatch.setattr("highwater.traces.replay.SMALL", 0)
-    long = replay(log, timelines=True, progress=lambda report: inputs.add(report.input))
-    assert long.timelines == {"t-0": short.timelines["t-0"]}
-    assert inputs == {str(log)}, "it is read once"
+def test_a_large_log_has_the_timelines_of_the_partitions_that_the_report_mentions(tmp_path: Path) -> None:
+    """The topic is deleted and created again: its timeline has both incarnations."""
+    again = [REMOVED, records.topic("t", TOPICS["t"]), partition(0), change(0, isr=[0, 2]), default("1")]
+    log = write(tmp_path, [*beginning(), *loss(), *again])
+    small = replay(log, timelines=True).timelines
+    assert [change.after is None for change in small["t-0"].changes].count(True) == 1
+    fill = [setting("retention.ms", "5" * (1 << 20), "u")] * (1 + (SMALL >> 20))
+    large = replay(write(log, [*beginning(), *loss(), *again, *fill]), timelines=True).timelines
+    assert (set(small), large) == ({"t-0", "u-0"}, {"t-0": small["t-0"]})
 
 
-SHRUNK, GROWN = change(0, isr=[0]), change(0, isr=[0, 1])
+def test_the_number_of_changes_and_settings_in_a_timeline_is_bounded(tmp_path: Path) -> None:
+    """Only the number of later changes is kept."""
+    values = [
+        record for n in range(LIMIT_CHANGES + 3)
+        for record in (change(0, isr=[0, 1, 2][: 2 + n % 2]), setting(MIN_ISR, str(1 + n % 2)))
+    ]  # fmt: skip
+    found = timelines(tmp_path, *values)["t-0"]
+    assert (len(found.changes), len(found.settings), found.total) == (500, 500, 504)
 
 
-@pytest.mark.parametrize(
-    ("more", "counts"),
-    [([], True), ([GROWN], False), ([[setting("retention.ms", "5"), GROWN]], False)],
-    ids=["small", "grown", "grown in a batch with another record"],
-)
-def test_a_smaller_min_isr_counts_until_the_isr_is_large_enough_again(
-    tmp_path: Path, more: list[bytes | list[bytes]], counts: bool
-) -> None:
-    """Also if the ISR grows by a cached transition."""
-    values = [GROWN, SHRUNK, GROWN, SHRUNK, setting(MIN_ISR, "2"), setting(MIN_ISR, "1"), *more]
-    log, report = open_metadata_log(write(tmp_path, [*beginning(min_isr="1"), *values])), Report("", "", "")
-    follower = MetadataFollower(report)
-    for _ in Reading(log, follower, report).followed():
-        pass
-    assert not report.unexplained_count
-    assert (follower.image.names["t"].partitions[0].resized is not None) == counts
+def test_the_settings_and_epochs_of_a_topic_that_is_created_again_are_its_own(tmp_path: Path) -> None:
+    values = [
+        change(0, isr=[0, 1]), setting(MIN_ISR, "3"), REMOVED, default("1"),
+        records.topic("t", TOPICS["t"]), partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
+    ]  # fmt: skip
+    found = timelines(tmp_path, *values)["t-0"]
+    assert [s.change.value for s in found.settings] == ["3", "2"]
+    created = found.changes[3]
+    assert (created.before, created.cause, created.min_isr) == (None, "create", 1)
+    assert [c.state.partition_epoch for c in found.changes[3:]] == [0, 1, 2]

@@ -6,11 +6,9 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from highwater.checker.commands import replay as replay_command
 from highwater.traces.inputs import (
     BROKER_LOG,
     METADATA_DUMP,
@@ -23,7 +21,6 @@ from highwater.traces.inputs import (
 from highwater.traces.kafka.values import encode, encode_control
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.reports.report import headline, in_all
 from tests.command import Run, highwater
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import CLUSTERS_4_2, dump_of, needs_clusters_4_2
@@ -125,12 +122,6 @@ def test_logs_of_a_cluster_with_zookeeper_cannot_be_replayed(tmp_path: Path) -> 
         inputs([text(tmp_path / "controller.log", line)])
 
 
-def test_a_log_without_partitions_says_that_nothing_was_checked(tmp_path: Path) -> None:
-    report = replay(segment(tmp_path / "metadata"))
-    assert headline(report) == "Nothing checked: the input has no partition, no change and no operation"
-    assert in_all([report], rate=False) == "1 input, 2 records: nothing checked"
-
-
 def test_logs_that_are_cut_off_are_skipped(tmp_path: Path) -> None:
     segment(tmp_path / "metadata")
     whole = gzip.compress(LOG_LINE.encode())
@@ -141,11 +132,6 @@ def test_logs_that_are_cut_off_are_skipped(tmp_path: Path) -> None:
     assert (doubt.kind, doubt.partitions) == ("damaged file", ())
     assert doubt.summary == f"skipped {tmp_path / 'server.log.1.gz'}: the compressed file is cut off"
     assert report.figures["broker logs"] == 1
-
-
-def test_the_same_input_twice_is_one(tmp_path: Path) -> None:
-    run = write(tmp_path / "run.ndjson", good_run())
-    assert len(inputs([run, run, tmp_path]).found) == 1
 
 
 def test_a_log_and_its_dump_are_one_input(tmp_path: Path) -> None:
@@ -172,12 +158,6 @@ def test_a_dump_of_another_log_or_of_more_is_an_input_of_its_own(tmp_path: Path)
     log.write_bytes(log.read_bytes() + more)
     shorter = text(tmp_path / "shorter.txt", dump_of(log.read_bytes()[: -len(more)]))
     assert [i.path for i in inputs([log, longer, shorter]).found] == [log], "what the log has already"
-
-
-@pytest.mark.parametrize("content", ["", "hello\n", "{}\n", "\x00" * 100])
-def test_an_unknown_file_is_one_error(tmp_path: Path, content: str) -> None:
-    with pytest.raises(TraceError, match=r"the file is empty|not a file that replay reads"):
-        replay(text(tmp_path / "file", content))
 
 
 def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
@@ -257,28 +237,10 @@ def test_a_compressed_file_that_is_cut_off_is_skipped(
     assert run(cut, good, bad).status == 1
 
 
-def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: Path) -> None:
-    (tmp_path / "deeper").mkdir()
-    (tmp_path / "deeper" / "more.gz").write_bytes(gzip.compress(good.read_bytes()))
-    result = run(tmp_path, "--quiet")
-    assert result.status == 1
-    assert result.output.startswith("3 inputs, ")
-    assert result.output.count("\n") == 1
-
-
 def test_rules_and_profile_can_be_switched(good: Path) -> None:
     assert run(good, "--rule", "fenced_shrink=on").status == 0
     assert run(good, "--profile", "kip_320").status == 1
     assert run(good, "--profile", "kip_279").status == 0
-
-
-def test_json(bad: Path, tmp_path: Path) -> None:
-    (shown,) = json.loads(run(bad, "--json", "-").output)
-    target = tmp_path / "out.json"
-    assert run(bad, "--json", target).status == 1
-    (written,) = json.loads(target.read_text())
-    assert {**shown, "seconds": 0} == {**written, "seconds": 0}
-    assert shown["unexplained_count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -303,21 +265,6 @@ def test_bad_requests_are_one_line(good: Path, tmp_path: Path, arguments: list[s
     assert message in result.err
     assert "Traceback" not in result.output
     assert len(result.err.strip().splitlines()) == 1
-
-
-def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replay_input = vars(replay_command)["replay_input"]
-
-    def stop_at_the_second(found: Input, *rest: Any) -> Any:
-        if found.path == bad:
-            raise KeyboardInterrupt
-        return replay_input(found, *rest)
-
-    monkeypatch.setattr(replay_command, "replay_input", stop_at_the_second)
-    result = run(good, bad)
-    assert result.status == 130
-    assert f"  input: {good}\n" in result.output
-    assert "interrupted: 1 input, " in result.output
 
 
 @needs_clusters_4_2

@@ -15,7 +15,7 @@ from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
-from tests.traces.metadata.made_logs import ON, SHRUNK, beginning, change, default, loss, setting, write
+from tests.traces.metadata.made_logs import beginning, change, default, setting, write
 
 CHROMIUM = shutil.which("chromium")
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
@@ -93,18 +93,6 @@ def test_the_band_under_min_isr_ends_where_the_setting_changes(tmp_path: Path) -
     assert ends[0] / ends[1] == pytest.approx(6 / 22, abs=0.01)
 
 
-def test_incidents_come_first_and_figures_last(tmp_path: Path) -> None:
-    found = drawn(made(tmp_path, default("true", UNCLEAN), *loss()), tmp_path)
-    text = " ".join(found.texts)
-    order = [
-        "AT RISK: t-0 may have lost committed records", "Incident", "Timelines", "Promises of the proposals",
-        "What was read", "beliefs",
-    ]  # fmt: skip
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    assert "unclean el." in text
-
-
 @needs_clusters_4_2
 def test_a_recorded_incident(tmp_path: Path) -> None:
     cluster = CLUSTERS_4_2 / "unclean-requests-elr"
@@ -119,14 +107,3 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     assert len([a for tag, a in found.found if tag == "path" and a.get("class") == "leo"]) == 3
     ((on_from, on_to),) = found.boxes("setting-on")
     assert on_from < on_to
-
-
-def test_a_finding_is_shown_at_the_setting_that_caused_it(tmp_path: Path) -> None:
-    """The setting is lowered without the record that clears the ELR."""
-    values = [*beginning(*ON), *SHRUNK, default("1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[])]
-    report = replay(write(tmp_path / "log", values), timelines=True)
-    text = " ".join(drawn(report, tmp_path).texts)
-    detail = text.split("A setting , behind change 2 of 3")[1].split("changes as a table")[0]
-    assert "offset 18" in detail
-    assert "min.insync.replicas of the cluster: 2 → 1" in detail
-    assert "elr_only_under_min_isr" in detail

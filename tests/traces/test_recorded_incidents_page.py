@@ -19,7 +19,7 @@ from highwater.traces.reports.incidents import LOST, STUCK, Incident
 from highwater.traces.reports.report import Report
 from tests.slow import all_but
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
-from tests.traces.watermarks.scenes import lost as lost_offsets
+from tests.traces.watermarks.test_high_watermark import lost as lost_offsets
 
 PAGE = Path(__file__).parents[2] / "docs" / "recorded-incidents.md"
 _ROW = re.compile(r"^\| ([\w.-]+) \| [^|]+ \| (\d+|–) \| ([\w–]+) \| (.+?)(?: `\+ (\d+)`)? \|$", re.MULTILINE)

@@ -196,7 +196,6 @@ class MetadataFollower(Tracker):
         """Follow changes of partitions, each a decision of its own. Raises TraceError if a change cannot be read."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
-        histories = self.watch.histories
         for position, value in enumerate(values):
             # The loop does what ``change_of`` and ``Partition.transition`` do, without calls.
             if value[1] != CHANGE:
@@ -222,8 +221,6 @@ class MetadataFollower(Tracker):
                 changes += transition.changes
                 if transition.is_timed:
                     self.reporter.conditions(partition, transition.after, time)
-                if histories is not None:
-                    histories.change(partition, transition, offsets[position], time)
                 continue
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:

@@ -153,7 +153,6 @@ class Pending:
         observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
         tracker, changes, watched = self._tracker, 0, bool(self._brokers)
-        histories = tracker.watch.histories
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
@@ -172,10 +171,6 @@ class Pending:
                 partition.advance(transition)
                 if transition.is_timed:
                     tracker.reporter.conditions(partition, transition.after, self._time)
-                if histories is not None and partition.topic is not None:
-                    offsets = [offset for _, offset in pairs]
-                    brokers = partition.binding.brokers
-                    histories.changes(tracker.image, partition, transition, brokers, offsets, self._time)
             if watched and transition is not None and transition.changes:
                 explained += _explained(partition, transition, pairs)
         tracker.report.changes += changes

@@ -377,7 +377,7 @@ def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]
     for partition in concerned:
         if partition in before:
             _resize(partition, change, before[partition], _min_isr(tracker, partition))
-        if tracker.watch.on_setting or tracker.watch.histories is not None:
+        if tracker.watch.on_setting:
             in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
             tracker.reporter.setting(partition, SettingInForce(change, *in_force))
 

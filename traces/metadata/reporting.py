@@ -12,7 +12,6 @@ from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
 from highwater.traces.metadata.beliefs.controller_stepper import PROPERTIES
 from highwater.traces.metadata.beliefs.evidence import Brokers
-from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.reports.findings import DOUBTS, LIMIT, Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import (
@@ -241,13 +240,13 @@ class Watch:
     - ``on_setting``: get the name of a partition, and a setting that changed for it.
     - ``on_record``: get each handled record that is no change of a partition: offset (-1 in a snapshot), time, type and
       data.
-    - ``histories``: records the changes of all partitions of topics.
+    - ``only``: the names of the partitions whose changes are reported; None for all.
     """
 
     on_change: Sequence[OnChange] = ()
     on_setting: Sequence[OnSetting] = ()
     on_record: Sequence[OnRecord] = ()
-    histories: Histories | None = None
+    only: Collection[str] | None = None
 
 
 NOBODY = Watch()
@@ -323,8 +322,6 @@ class Reporter:
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
-        if self._watch.histories is not None and partition.topic is not None:
-            self._watch.histories.changes(self._image, partition, transition, brokers, offsets, time)
         for place, span in enumerate(transition.spans):
             partition_epoch += span.changes
             leader_epoch += span.bumps
@@ -359,23 +356,17 @@ class Reporter:
         self, partition: Partition, offset: int, time: int, state: PartitionState, cause: str
     ) -> None:
         """Report a new partition in this state to the watch."""
-        if self._watch.histories is not None:
-            self._watch.histories.begin(self._image, partition, offset, time, state, cause)
-        if self._watch.on_change:
+        watch = self._watch
+        if watch.on_change and (watch.only is None or partition.name in watch.only):
             partition.state = state
             self._change(partition, offset, time, None, state, cause)
 
     def deleted(self, partition: Partition, offset: int, time: int) -> None:
         """Report the deletion of a partition to the watch."""
-        cause, histories = "delete the topic", self._watch.histories
-        if histories is not None and (histories.keep_deleted or partition.name in self._named):
-            histories.end(partition, offset, time, cause)
-        elif histories is not None:
-            histories.forget(partition)
         if partition.state is not None or partition.name in self._named:
             self.report.deleted[partition.topic_id] = offset, time
         if partition.state is not None:
-            self._change(partition, offset, time, partition.state, None, cause)
+            self._change(partition, offset, time, partition.state, None, "delete the topic")
 
     def _change(
         self,
@@ -399,8 +390,6 @@ class Reporter:
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Report to the watch that a setting changed for a partition."""
-        if self._watch.histories is not None:
-            self._watch.histories.setting(partition, setting)
         for listener in self._watch.on_setting:
             listener(partition.name, setting)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from highwater.traces.kafka import broker_log as events
 
@@ -390,69 +390,6 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
             yield event.broker, LEO, event.offset
         case _:
             pass
-
-
-# Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
-
-CONTROLLER, CLIENT = "controller", "client"
-"""The senders and receivers that are not brokers."""
-FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
-
-
-class ShownRequest(NamedTuple):
-    """The fields of a request; a field is None or empty if the request lacks it.
-
-    A fetch has ``offset`` and the leader ``epoch``. AlterPartition has the leader ``epoch``, ``isr`` and
-    ``partition_epoch``.
-    """
-
-    offset: int | None = None
-    epoch: int | None = None
-    isr: tuple[int, ...] = ()
-    partition_epoch: int | None = None
-
-
-class ShownAnswer(NamedTuple):
-    """The fields of a response. ``size`` is in bytes; ``offset`` is the first offset of a written batch.
-
-    ``diverging`` is the DivergingEpoch of a fetch response: a leader epoch and its end offset in the leader's log.
-    """
-
-    error: str = ""
-    hwm: int | None = None
-    size: int = 0
-    diverging: tuple[int, int] | None = None
-    offset: int | None = None
-    isr: tuple[int, ...] = ()
-    partition_epoch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """A request about a partition (``asked``), and the response about the partition (``told``) if there is one.
-
-    Times are in ms since the epoch, by the clock of the answering node, with its time zone subtracted. ``number``
-    counts the messages about the partition in that node's log, so that a gap shows where messages were left out.
-    """
-
-    arrived: float
-    answered: float
-    sender: int | str
-    receiver: int | str
-    kind: str
-    asked: ShownRequest
-    told: ShownAnswer | None
-    file: str
-    line: int
-    number: int
-
-    def row(self, files: dict[str, int]) -> list[object]:
-        """The message as a row of the page's data; ``files`` has a number for each path."""
-        answer = None if self.told is None else list(self.told)
-        return [
-            round(self.arrived, 1), round(max(0.0, self.answered - self.arrived), 1), self.sender, self.receiver,
-            self.kind, list(self.asked), answer, files.setdefault(self.file, len(files)), self.line, self.number,
-        ]  # fmt: skip
 
 
 # Changes in the metadata log of settings that can cause data loss.

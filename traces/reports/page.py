@@ -107,11 +107,11 @@ def _hash(text: str) -> str:
 # The page of a replay: ``page.html`` with the data in it as JSON. It needs no network. The script only sets text from
 # the data; the page's policy (CSP) allows this script by its hash, and no request.
 #
-# The data is ``{"limit", "in_all", "rules", "reports": [{"report", "promises", "timelines", "causes", "members",
-# "files"}]}``. Changes are short, because there can be 100,000:
+# The data is ``{"limit", "in_all", "rules", "reports": [{"report", "promises", "timelines", "causes",
+# "members"}]}``. Changes are short, because there can be 100,000:
 #
 # - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
-# - timeline: ``[partition, total, changes]``, followed by ``settings, courses, messages`` if any of them has entries.
+# - timeline: ``[partition, total, changes]``, followed by ``settings, courses`` if any of them has entries.
 # - change: ``[position, time, cause, min_isr, unclean, before, after]``. ``cause`` is an index into ``causes``, -1 if
 #   no action explains the change; ``min_isr`` and ``unclean`` are -1 if unknown; ``before`` is 1 if it equals the
 #   ``after`` of the previous change.
@@ -120,7 +120,6 @@ def _hash(text: str) -> str:
 # - setting: ``[position, time, name, level, resource, before, value, min_isr, unclean]``.
 # - course: ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]`` as differences to the previous point; offset -1 is
 #   unknown.
-# - message: ``ShownMessage.row``; the file is an index into ``files``.
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20
@@ -163,29 +162,23 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
         members = as_json([list(m) for m in compact.members])
-        yield f'],"causes":{as_json(list(compact.causes))},"members":{members},'
-        yield f'"files":{as_json(list(compact.files))}}}'
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{members}}}'
     yield "]}"
 
 
 class _Compact:
-    """Turns timelines into short lists, with indices into ``causes``, ``members`` and ``files``."""
+    """Turns timelines into short lists, with indices into ``causes`` and ``members``."""
 
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
         self.members: dict[tuple[int, ...], int] = {}
-        self.files: dict[str, int] = {}
 
     def timeline(self, timeline: Timeline) -> list[Any]:
         changes, last = [], None
         for i, change in enumerate(timeline.changes):
             changes.append(self.change(change, follows=i > 0 and change.before == last))
             last = change.after
-        more = [
-            [_setting(s) for s in timeline.settings],
-            [_course(c) for c in timeline.courses],
-            [message.row(self.files) for message in timeline.messages],
-        ]
+        more = [[_setting(s) for s in timeline.settings], [_course(c) for c in timeline.courses]]
         return [timeline.partition, timeline.total, changes, *(more if any(more) else ())]
 
     def change(self, change: PartitionChange, follows: bool) -> list[Any]:
@@ -257,8 +250,6 @@ def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
 
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
-    for name in ("exchanges.css", "exchanges.js"):
-        text = text.replace(f"{{{{{name}}}}}", _TEMPLATE.with_name(name).read_text(encoding="utf-8"), 1)
     told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
     text = text.replace("{{policy}}", policy(text), 1).replace(
         "{{summary}}", html.escape(told, quote=True), 1

@@ -26,7 +26,6 @@ from highwater.traces.reports.observed import (
     PartitionChange,
     ReplicaEnd,
     SettingInForce,
-    ShownMessage,
 )
 from highwater.traces.reports.text import AT_LEAST, BOUNDS, apart, count, duration, fold, moment, utc
 
@@ -51,11 +50,9 @@ class Timeline:
     """The first ``LIMIT_CHANGES`` changes of settings while the partition exists."""
     courses: list[Course] = field(default_factory=list)
     """HWM and LEO of each broker, if there are brokers' logs."""
-    messages: list[ShownMessage] = field(default_factory=list)
-    """Messages about the partition around its changes, if there are request logs."""
 
     def to_json(self) -> dict[str, Any]:
-        """The timeline as plain data for JSON, without settings, courses and messages."""
+        """The timeline as plain data for JSON, without settings and courses."""
         return {
             "partition": self.partition,
             "total": self.total,

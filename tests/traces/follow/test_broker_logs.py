@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.follow.outputs import Metrics
-from highwater.traces.follow import tail
 from highwater.traces.follow.session import IncidentChange
 from highwater.traces.follow.tail import BrokerTails
 from tests.recordings import folder, needs
@@ -212,16 +210,6 @@ def test_a_file_that_is_no_log_of_a_broker_is_named_until_it_is_replaced(tmp_pat
         assert (tails.number, tails.unreadable) == (1, {})
 
 
-def test_files_beyond_the_limit_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "MAX_FILES", 2)
-    for name in ("a.log", "b.log", "c.log"):
-        (tmp_path / name).write_text(LINE.format(0))
-        with closing(BrokerTails([tmp_path])) as tails:
-            tails.look()
-            assert ("more than 2 files" in tails.unreadable.get(tmp_path, "")) == (name == "c.log")
-    assert tails.number == 2
-
-
 def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
     times = []
     with closing(BrokerTails([tmp_path])) as tails:
@@ -254,31 +242,3 @@ def test_lines_that_cannot_be_read_are_a_caveat(log: bytes, cluster: Cluster) ->
     (notice,) = [n.text for n in cluster.notices if n.kind == "unreadable"]
     assert notice.startswith(f"{logs / 'server.log'}: a line cannot be read: 1: [26")
     assert (cluster.follower.counts.unreadable, cluster.follower.counts.broker_logs) == (1, 1)
-
-
-def test_a_log_in_an_unknown_form_is_an_event_and_a_metric(log: bytes, cluster: Cluster) -> None:
-    logs = cluster.folder / "logs"
-    logs.mkdir(parents=True)
-    (logs / "server.log").write_text("DEBUG a line without a time\n")
-    cluster.grow(log)
-    cluster.start(logs=[logs])
-    for _ in range(12):
-        cluster.follow()
-    (notice,) = [n.text for n in cluster.notices if n.kind == "unreadable"]
-    assert notice.startswith(f"{logs / 'server.log'}: not read: begins with 'DEBUG a line")
-    metrics = Metrics(str(cluster.folder / "metrics"))
-    metrics.update(cluster.follower.counts, [])
-    for line in ("highwater_unreadable 1.0", "highwater_caveats 1.0", "highwater_broker_logs 0.0"):
-        assert line in (cluster.folder / "metrics").read_text().splitlines()
-
-
-def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) -> None:
-    logs = cluster.folder / "logs"
-    logs.mkdir(parents=True)
-    cluster.grow(log)
-    cluster.start(logs=[logs / "no", logs / "yet"])
-    (logs / "no").symlink_to(logs / "no")  # even root cannot read it
-    for _ in range(25):
-        cluster.follow()
-    unreadable = [n.text.partition(": ")[0] for n in cluster.notices if n.kind == "unreadable"]
-    assert unreadable == [str(logs / "no")]

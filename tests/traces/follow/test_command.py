@@ -23,11 +23,9 @@ from click.testing import CliRunner
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
-from highwater.checker.follow import loop, outputs
 from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, Metrics
 from highwater.traces.follow.ledger import MAX_OPEN
-from highwater.traces.follow.session import STATES, Counts, IncidentChange, OpenIncidents
-from highwater.traces.reports.incidents import SEVERITIES
+from highwater.traces.follow.session import Counts, IncidentChange, OpenIncidents
 from tests.checker.schema import form_problems
 from tests.traces.follow.clusters import Cluster, ends, events_of, latest
 
@@ -76,12 +74,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     """The JSON objects in the lines of a file; incomplete lines are left out."""
     whole = path.read_text() if path.exists() else ""
     return [json.loads(line) for line in whole.splitlines() if line.endswith("}")]
-
-
-def is_running(process: int) -> bool:
-    """True if a process of this id exists and has not ended."""
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def changes(path: Path) -> list[dict[str, Any]]:
@@ -186,21 +178,6 @@ def test_metrics_and_the_users_command_agree_with_the_events(
     assert running.end(signal.SIGINT)[:2] == (130, "")
 
 
-def test_metrics_in_a_file_have_every_state_and_severity(
-    log: bytes, cluster: Cluster, tmp_path: Path
-) -> None:
-    file = tmp_path / "metrics.prom"
-    cluster.follow(log)
-    metrics = Metrics(str(file))
-    metrics.update(cluster.follower.counts, ["at_risk"])
-    text = file.read_text()
-    for state in STATES:
-        assert f'highwater_partitions{{state="{state}"}}' in text
-    for severity in SEVERITIES:
-        assert f'highwater_incidents{{severity="{severity}"}} {float(severity == "at_risk")}' in text
-    assert f"highwater_next_offset {float(cluster.follower.counts.next_offset)}" in text
-
-
 def test_an_incident_that_gets_a_worse_severity_is_counted_under_both(tmp_path: Path) -> None:
     file = tmp_path / "metrics.prom"
     metrics = Metrics(str(file))
@@ -238,18 +215,6 @@ def test_events_wait_while_the_disk_is_full(
     ]
 
 
-def test_of_each_incident_only_the_newest_line_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = EventFile(str(tmp_path / "events"))
-    with monkeypatch.context() as full:
-        full.setattr(outputs, "_is_ready", lambda *_: False)
-        for event, id in (("opened", "a"), ("opened", "b"), ("changed", "b"), ("closed", "b")):
-            file.write({"event": event, "incident": {"id": id}})
-    assert file.flush()
-    file.close()
-    found = [(line["event"], line["incident"]["id"]) for line in lines(tmp_path / "events")]
-    assert found == [("opened", "a"), ("closed", "b")]
-
-
 INCIDENT = {"id": "t-0@3", "severity": "lost", "partition": "t-0", "position": {"offset": 3}}
 
 
@@ -265,14 +230,6 @@ def test_a_damaged_file_of_incidents_is_reported_and_not_used(
     file.path.write_text(damage(file.path.read_text()))
     assert file.read() is None
     assert "the log is read anew" in capsys.readouterr().err
-
-
-def test_the_file_of_another_directory_is_not_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    IncidentsFile(tmp_path / "incidents", DIRECTORY).write(OpenIncidents(0, 5, {}))
-    assert IncidentsFile(tmp_path / "incidents", DIRECTORY / "else").read() is None
-    assert "of another directory" in capsys.readouterr().err
 
 
 def test_a_file_with_many_open_incidents_can_be_read(tmp_path: Path) -> None:
@@ -308,41 +265,6 @@ def test_a_command_that_fails_is_reported(capsys: pytest.CaptureFixture[str]) ->
     assert "/no/such/command: No such file" in err
 
 
-def test_a_users_command_is_killed_with_its_children_after_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 0.6)
-    number = tmp_path / "number"
-    hook = Hook(f"sh -c 'sleep 300 & echo $! > {number}; sleep 300'")
-    hook.give(change(1))
-    hook.close()
-    assert "killed after" in capsys.readouterr().err
-    until(lambda: not is_running(int(number.read_text())))
-
-
-def test_no_command_outlives_the_follower(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 0.6)
-    numbers = tmp_path / "numbers"
-    hook = Hook(f"sh -c 'echo $$ >> {numbers}; exec sleep 300'")
-    for number in range(20):
-        hook.give(change(number))
-    hook.close()
-    assert "changes are not given" in capsys.readouterr().err
-    until(lambda: not any(is_running(int(number)) for number in numbers.read_text().split()))
-
-
-def test_the_directory_of_the_log_can_be_the_working_directory(
-    log: bytes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    cluster.grow(log)
-    monkeypatch.chdir(cluster.directory)
-    monkeypatch.setattr(loop.Outputs, "wait", lambda _, stop: stop.set())
-    assert loop.follow([Path()], None, {}, events=str(tmp_path / "events"), quiet=True) == 0
-    assert changes(tmp_path / "events")
-
-
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
 def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["replay", str(tmp_path), "--follow", *options])
@@ -353,15 +275,3 @@ def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_
 def test_a_port_in_use_is_an_input_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match="--metrics"):
         Metrics(f":{taken.getsockname()[1]}")
-
-
-def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, str]] = []
-
-    def start(port: int, host: str, registry: object) -> tuple[None, None]:
-        asked.append((port, host))
-        return None, None
-
-    monkeypatch.setattr("prometheus_client.start_http_server", start)
-    Metrics("[::1]:9464")
-    assert asked == [(9464, "::1")]

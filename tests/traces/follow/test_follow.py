@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from highwater.checker.follow.outputs import Metrics
-from highwater.traces.follow import ledger
 from highwater.traces.follow.session import IncidentChange, Notice, OpenIncidents
 from highwater.traces.kafka.values import decode
 from tests.generation.batches import encode_batch
@@ -25,22 +24,11 @@ from tests.traces.metadata.made_logs import (
     Controller,
     beginning,
     change,
-    feature,
     setting,
     write,
 )
 
 RECORDED = folder("traces/kafka-4.2/clusters")
-
-
-def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: bytes, tmp_path: Path) -> None:
-    events = events_of(log, tmp_path / "once")
-    opened = [(event, severity) for event, _, severity in short(events) if event == "opened"]
-    assert len(opened) == 3
-    still_open = {e["incident"]["partition"] for e in events if e["event"] == "opened"} - {
-        e["incident"]["partition"] for e in events if e["event"] == "closed"
-    }
-    assert still_open == {"u-0"}
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -53,20 +41,6 @@ def test_batches_that_arrive_in_pieces_lead_to_the_same_incidents(
         cluster.follow(log[done : done + more])
         done += more
     assert latest(cluster.events) == latest(events_of(log, tmp_path / "once"))
-
-
-def test_the_follower_rests_only_at_the_end_of_the_last_segment(log: bytes, cluster: Cluster) -> None:
-    """While it catches up with several segments, each poll reads one of them."""
-    starts = [0, *ends(log)[4:-1:5]]
-    for start, end in zip(starts, [*starts[1:], len(log)], strict=True):
-        cluster.grow(log[start:end], int.from_bytes(log[start : start + 8]))
-    reads = list[int]()
-    while cluster.follower.is_behind or not reads:
-        list(cluster.follower.poll())
-        reads.append(cluster.follower.counts.next_offset)
-    assert len(reads) == len(starts) > 3
-    assert cluster.follower.open_incidents is not None
-    assert reads[-1] == cluster.follower.open_incidents.next_offset
 
 
 @needs("traces/kafka-4.2/clusters")
@@ -108,31 +82,6 @@ def test_after_a_kill_changes_since_the_last_file_are_reported_again(
     once = events_of(log, tmp_path / "once")
     assert latest(cluster.events) == latest(once)
     assert set(short(cluster.events)) == set(short(once))
-
-
-def test_losses_in_a_tail_that_is_truncated_and_written_again_are_open_again(
-    log: bytes, cluster: Cluster, tmp_path: Path
-) -> None:
-    batches = ends(log)
-    cluster.follow(log[: batches[-4]])
-    cluster.segment().write_bytes(log[: batches[-9]])
-    cluster.follow()
-    cluster.follow(log[batches[-9] :])
-    assert still_open(cluster.events) == still_open(events_of(log, tmp_path / "once"))
-    assert any(n.kind == "read again" for n in cluster.notices)
-
-
-def test_incidents_beyond_the_limit_are_a_caveat_and_reported_once_there_is_room(
-    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    once = events_of(log, tmp_path / "once")
-    monkeypatch.setattr(ledger, "MAX_OPEN", 1)
-    kinds = [e["event"] for e in cluster.follow(log) if e["event"] != "changed"]
-    assert kinds == ["opened", "closed"] * (len(kinds) // 2) + ["opened"] * (len(kinds) % 2)
-    assert 1 < kinds.count("opened") < sum(e["event"] == "opened" for e in once)
-    (caveat,) = (n for n in cluster.notices if n.kind == "caveat")
-    assert "incidents are open: others are reported once some of these are closed" in caveat.text
-    assert cluster.follower.counts.caveats == 1
 
 
 def still_open(events: list[dict[str, Any]]) -> set[str]:
@@ -338,21 +287,6 @@ def test_a_follower_that_waits_for_the_directory_keeps_the_incidents_of_the_earl
     assert cluster.follower.open_incidents == before
 
 
-def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cluster: Cluster) -> None:
-    cluster.follow(log)
-    before = set(cluster.follower.reported)
-    cluster.segment().unlink()
-    cluster.directory.rmdir()
-    assert cluster.follow() == []
-    assert cluster.follower.counts.is_waiting
-    cluster.grow(log[: ends(log)[8]])
-    events = cluster.follow()
-    assert [e["event"] for e in events] == ["closed"]
-    assert {e["incident"]["id"] for e in events} == before
-    assert not cluster.follower.counts.is_waiting
-    assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
-
-
 def test_a_record_with_a_clock_far_ahead_does_not_hide_that_the_log_stands_still(
     log: bytes, cluster: Cluster
 ) -> None:
@@ -430,9 +364,3 @@ def test_a_bootstrap_snapshot_is_no_beginning(log: bytes, cluster: Cluster, tmp_
     cluster.grow(log)
     assert latest(cluster.follow()) == latest(events_of(log, tmp_path / "once"))
     assert [n.text for n in cluster.notices if n.kind == "begun"] == ["with the first record of the log"]
-
-
-def test_a_newer_version_is_a_caveat_at_once(cluster: Cluster, tmp_path: Path) -> None:
-    made_logs.write(tmp_path / "made", [*beginning(*ON), feature("metadata.version", 34)])
-    cluster.follow((tmp_path / "made" / f"{0:020}.log").read_bytes())
-    assert [n.kind for n in cluster.notices if "metadata.version 34" in n.text] == ["caveat"]

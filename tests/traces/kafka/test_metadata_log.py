@@ -164,16 +164,6 @@ def test_snapshots_alone(tmp_path: Path) -> None:
     assert offsets(open_metadata_log(tmp_path / snapshot_name(5))) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"hello\n" * 50, bytes(500), b"\x1f\x8b", b"Dumping x\n"])
-def test_what_is_no_log(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(content)
-    assert recognise(path) is None
-    for where in (path, tmp_path):
-        with pytest.raises(TraceError):
-            list(open_metadata_log(where).batches())
-
-
 def test_ordinary_topics_are_not_recognised(tmp_path: Path) -> None:
     path = tmp_path / "topic.log"
     for values in ([b"\x00\x00\x00\x00\x05avro"], [b"{}"], [b"\x01\xff\xff\x03"], [None], [b""], []):
@@ -185,18 +175,6 @@ def test_ordinary_topics_are_not_recognised(tmp_path: Path) -> None:
         assert recognise(path) is None
     path.write_bytes(encode_batch(0, 1, TIME, [b"\0\0\0\0\0\0"], control=True, keys=[b"\0\0\0\1"]))
     assert recognise(path) is None
-
-
-@pytest.mark.parametrize(
-    ("compression", "size"), [("none", 1), ("none", 5000), ("gzip", 100), ("zstd", 5000)]
-)
-def test_segments_without_a_control_record_are_recognised(
-    tmp_path: Path, compression: str, size: int
-) -> None:
-    path = tmp_path / "segment"
-    path.write_bytes(encode_batch(70, 1, TIME, [change(i) for i in range(size)], compression=compression))
-    assert recognise(path) == "metadata segment"
-    assert len(offsets(open_metadata_log(path))) == size + 1
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
@@ -343,14 +321,6 @@ def test_record_lines_without_their_metadata(path: Path) -> None:
     assert [(b.values, list(b.offsets)) for b in found] == [(b.values, list(b.offsets)) for b in whole]
 
 
-def test_several_segments_in_one_dump(path: Path) -> None:
-    more = b"".join(segment(base=8))
-    both = TEXT + dump_of(more, "Log starting offset: 8")
-    assert [b.base_offset for b in read(path, both)] == [
-        b.base_offset for b in batches_of(LOG) + batches_of(more)
-    ]
-
-
 def test_records_that_are_not_known(path: Path) -> None:
     text = TEXT.replace(
         '"type":"PARTITION_CHANGE_RECORD","version":2', '"type":"PARTITION_CHANGE_RECORD","version":7', 1
@@ -385,12 +355,6 @@ def test_fields_that_are_not_known_are_counted(path: Path) -> None:
     assert [b.values for b in read(path, text, notes)] == [b.values for b in read(path, TEXT)]
     assert len(notes) == 1
     assert "7 records have unknown fields" in notes[0]
-
-
-def test_a_line_about_invalid_bytes_at_the_end_is_a_note(path: Path) -> None:
-    notes: list[str] = []
-    assert len(read(path, TEXT + "Found 17 invalid bytes at the end of 00.log\n", notes)) == 5
-    assert "17 bytes" in notes[0]
 
 
 def test_a_dump_that_breaks_off(path: Path) -> None:
@@ -465,10 +429,6 @@ def test_bad_lines_are_named(path: Path, old: str, new: str, line: int, field: s
     assert field is None or wrong.field == field
 
 
-def test_bytes_that_are_no_text(path: Path) -> None:
-    assert "UTF-8" in error_of(path, TEXT.encode().replace(b"AAEC", b"\xff\xfeEC", 1)).message
-
-
 @pytest.mark.parametrize(
     "line", ["baseOffset: {}", "| offset: 1 {}", "| payload: {}", "baseOffset: 0 lastOffset: 0 count: {}"]
 )
@@ -481,11 +441,6 @@ def test_long_lines_take_no_long_time(path: Path, line: str, text: str) -> None:
     error_of(path, "".join(LINES[:5]) + bad + LINES[5])
     path.write_text(bad)
     assert recognise(path) is None
-
-
-def test_a_batch_has_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highwater.traces.kafka.dumps.MAX_BATCH", 100)
-    assert "more than 100 bytes" in error_of(path, TEXT).message
 
 
 def test_dumps_are_recognised(path: Path) -> None:

@@ -31,7 +31,6 @@ from highwater.traces.kafka.values import (
 )
 from highwater.traces.metadata.beliefs.belief_states import (
     CannotFollow,
-    candidate,
     in_slots,
     merged,
     with_brokers,
@@ -41,7 +40,6 @@ from highwater.traces.metadata.beliefs.evidence import SETS
 from highwater.traces.metadata.follow import _HANDLERS
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
 from tests.generation.batches import control_batch, encode_batch
 
@@ -200,11 +198,6 @@ def test_an_impossible_partition_is_refused(changes: dict[str, Any], why: str) -
         in_slots(replace(THREE, **changes))
 
 
-def test_the_limits_of_a_partition_are_accepted() -> None:
-    assert in_slots(replace(THREE, last_known_elr=(-1,)))[0].last_known_elr == (-1,)
-    assert len(in_slots(replace(THREE, adding=tuple(range(10, 7 + MAX_BROKERS))))[1]) == MAX_BROKERS
-
-
 def test_a_record_that_makes_an_impossible_partition_is_refused() -> None:
     observed, brokers = in_slots(THREE)
     slots = {broker: slot for slot, broker in enumerate(brokers)}
@@ -232,32 +225,6 @@ def test_a_record_changes_its_fields_and_shows_the_unchanged_ones(
     observed, _ = in_slots(THREE)
     found = merged(observed, record, {7: 0, 5: 1, 9: 2, 8: 3})
     assert found == replace(observed, **{"leader": 0, **expected})
-
-
-def test_a_near_miss_is_reported_with_brokers() -> None:
-    near = Candidate(
-        "elect",
-        {"broker": 1, "clean": True, "members": (0, 2), "value": 1},
-        ("refused",),
-        ("passed",),
-        {
-            "elr": ((1,), ()),
-            "leader": (0, 2),
-            "bumped": (True, False),
-            "leader_recovery_state": ("RECOVERED", "RECOVERING"),
-        },
-    )
-    found = candidate(near, (7, 5, 9))
-    assert found.parameters == {"broker": 5, "clean": True, "members": [7, 9], "value": 1}
-    assert type(found.parameters["clean"]) is bool
-    assert found.differences == {
-        "eligibleLeaderReplicas": ([5], []),
-        "leader": (7, 9),
-        "leader epoch grows": (True, False),
-        "leaderRecoveryState": ("RECOVERED", "RECOVERING"),
-    }
-    assert all(type(v) is bool for v in found.differences["leader epoch grows"])
-    assert (found.action, found.refused_by, found.passed) == ("elect", ("refused",), ("passed",))
 
 
 # --- ``controllerstepper`` agrees with the interpreter of the same protocol ---------------------------
@@ -289,9 +256,3 @@ def test_steps_are_those_of_the_interpreter() -> None:
             if not refused:
                 left, after = step.result(state)
                 assert (None if left else after) == interpreter.step(state, number).state
-
-
-def test_an_unknown_step_is_none() -> None:
-    stepper = ControllerStepper(2, RULES)
-    for hypothesis in (Hypothesis("no such action"), Hypothesis("fence", (7,))):
-        assert stepper.step(hypothesis) is None

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.batches import RecordBatch
-from highwater.traces.kafka.metadata_log import Gap
 from highwater.traces.kafka.values import decode, encode, encode_unknown
 from highwater.traces.metadata.follow import NOT_KNOWN
-from highwater.traces.metadata.replay import _gap_within
-from highwater.traces.metadata.reporting import OTHERS, Doubts
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.reports.findings import DOUBTS, LIMIT, Unexplained
+from highwater.traces.reports.findings import DOUBTS
 from highwater.traces.reports.report import Report, summary
 from highwater.traces.rules.decisions import MIGRATING
 from tests.generation.batches import encode_batch
@@ -99,21 +94,6 @@ def test_a_version_without_a_profile_is_a_doubt_about_everything(
     assert marks(report)["t-0"] == {False}
     assert not report.is_violated
     assert not report.explained
-
-
-def test_features_are_judged_once_all_are_written(tmp_path: Path) -> None:
-    """A log of 4.1 begins with one feature after another."""
-    features = ((VERSION, 27), (ELR, 1))
-    report = replayed(tmp_path, start=beginning(*features))
-    assert [d.summary[: len(ELR) + 2] for d in report.doubts] == [f"{ELR} 1"]
-    assert [d.position["offset"] for d in report.doubts] == [0]
-
-
-def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> None:
-    report = replayed(tmp_path, *loss(), feature("metadata.version", 34), *loss("u"))
-    assert doubts(report) == [("newer version", START + 2, None)]
-    assert marks(report) == {"t-0": {True}, "u-0": {False}}
-    assert report.is_violated, "what stands before it is sure"
 
 
 # --- records --------------------------------------------------------------------------------------------
@@ -204,15 +184,6 @@ def test_flags_that_were_not_read_break_no_property(tmp_path: Path) -> None:
         report = replayed(tmp_path / str(len(found)), FENCED, *values, *joins, start=beginning(*ON))
         found.append({f.property for f in report.findings})
     assert found == [{"isr_members_are_eligible", "leader_is_active"}, set(), set()]
-
-
-def test_a_known_record_that_is_not_followed_is_no_doubt(tmp_path: Path) -> None:
-    quota = with_version(
-        encode("CLIENT_QUOTA_RECORD", 0, {"entity": [], "key": "", "value": 1.0, "remove": False}), 5
-    )
-    report = replayed(tmp_path, quota)
-    assert doubts(report) == []
-    assert report.skipped == {"CLIENT_QUOTA_RECORD": 1}
 
 
 def test_an_unreadable_change_or_creation_concerns_its_partition(tmp_path: Path) -> None:
@@ -336,17 +307,6 @@ def test_a_snapshot_with_an_unknown_record_is_not_compared(tmp_path: Path) -> No
 # --- dumps, and telling ---------------------------------------------------------------------------------
 
 
-def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> None:
-    report = replayed(tmp_path, unreadable(setting("min.insync.replicas", "1"), 9), *loss())
-    (line,) = [line for line in summary(report) if "incomplete input: " in line]
-    assert "CONFIG_RECORD version 9 cannot be read" in line
-    assert f"any partition from offset {START} on are not reliable" in line
-    assert summary(report)[0].endswith("(not reliable: incomplete input)")
-    data = json.loads(json.dumps(report.to_json()))
-    assert [d["kind"] for d in data["doubts"]] == ["unreadable version"]
-    assert {f["reliable"] for f in data["findings"]} == {False}
-
-
 def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs" / "replay-reference.md").read_text()
@@ -354,18 +314,6 @@ def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
     assert schema["$defs"]["doubt"]["properties"]["kind"]["enum"] == list(DOUBTS)
     for kind in DOUBTS:
         assert f"| `{kind}` | " in page
-
-
-def test_doubts_beyond_the_limit_are_kept_as_one() -> None:
-    found = Doubts()
-    for number in range(LIMIT + 50):
-        found.add("unknown record", f"type {number}", number, None if number > LIMIT else ("t-0",))
-    told = found.listed()
-    assert len(told) == LIMIT + 1
-    assert [d.position["offset"] for d in told if d.summary == OTHERS] == [LIMIT]
-    line = Unexplained({"offset": LIMIT}, None, "u-0", {}, ())
-    assert found.marked(line) == line
-    assert found.marked(replace(line, position={"offset": LIMIT + 1})) is None
 
 
 # --- transactions ---------------------------------------------------------------------------------------
@@ -465,14 +413,6 @@ def test_a_damaged_record_in_a_valid_batch_is_damage(tmp_path: Path) -> None:
     assert {f.partition for f in replay(folder).findings} == {"t-0"}
 
 
-def test_a_record_without_a_value_is_damage(tmp_path: Path) -> None:
-    folder = write(tmp_path, beginning())
-    (segment,) = folder.glob("*.log")
-    segment.write_bytes(segment.read_bytes() + encode_batch(START, 1, 5000, [None]))
-    (damage,) = replay(folder).damage
-    assert damage.offset == START
-
-
 def test_a_damaged_dump_is_replayed_up_to_its_line(tmp_path: Path) -> None:
     values = [*beginning(), *loss(), *loss("u")]
     text = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values)))
@@ -508,31 +448,3 @@ def test_a_log_that_begins_with_damage_is_an_error(tmp_path: Path) -> None:
     flip(segment, 80)
     with pytest.raises(TraceError, match="byte 0: the batch has a wrong checksum"):
         replay(folder)
-
-
-@pytest.mark.parametrize(("length", "printed"), [(100, "X" * 100), (101, "X" * 99 + "…")])
-def test_the_name_of_an_unknown_type_is_shortened(tmp_path: Path, length: int, printed: str) -> None:
-    values = [*beginning(), change(0, isr=[0])]
-    lines = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values))).splitlines()
-    shown = {"type": "X" * length, "version": 3, "data": {}}
-    lines[-1] = f"{lines[-1].split(' payload: ')[0]} payload: {json.dumps(shown)}"
-    (tmp_path / "dump.txt").write_text("\n".join(lines) + "\n")
-    assert replay(tmp_path / "dump.txt").skipped == {f"{printed} version 3": 1}
-
-
-@pytest.mark.parametrize(
-    ("offsets", "missing"),
-    [
-        ([10, 11, 12, 13], None),
-        ([10, 11, 13], (12, 13)),
-        ([11, 12, 13], (10, 11)),
-        ([10, 13], (11, 13)),
-        ([10, 11], (12, 14)),
-        ([], (10, 14)),
-    ],
-)
-def test_the_first_gap_within_a_batch_is_found(offsets: list[int], missing: tuple[int, int] | None) -> None:
-    """The batch has the offsets 10 to 13."""
-    none: list[bytes | None] = [None] * len(offsets)
-    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [])
-    assert _gap_within(Path("x"), batch) == (None if missing is None else Gap(Path("x"), 70, *missing))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.metadata import follow
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.follow import SPLIT
 from tests.traces.metadata.made_logs import (
     OFF,
     ON,
@@ -114,53 +115,52 @@ def test_a_stray_entry_counts_for_the_first_partition(tmp_path: Path) -> None:
 # --- a registration in part ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit of a batch is two records instead of ten thousand."""
-    assert follow.SPLIT == 10_000
-    monkeypatch.setattr(follow, "SPLIT", 2)
+def full(*records: bytes) -> list[bytes]:
+    """A batch of Kafka's largest size that ends with these records."""
+    return [*[encode("NO_OP_RECORD", 0, {})] * (SPLIT - len(records)), *records]
 
 
-OF_1 = [change(0, "u", isr=[0, 2]), EMPTIED]
+MORE = SPLIT - 2
+OF_1 = full(change(0, "u", isr=[0, 2]), EMPTIED)
 """The changes by the registration of 1 after a crash; the record of the broker follows them."""
 
 
-def registered(before: Values) -> bytes:
-    return registration(1, offset(before), incarnationId=INCARNATION)
+def registered(before: Values, more: int = 0) -> bytes:
+    """The registration of 1, whose decision begins ``more`` records behind these values."""
+    return registration(1, offset(before) + more, incarnationId=INCARNATION)
 
 
-@pytest.mark.usefixtures("batches_of_two")
 def test_an_incomplete_registration_is_explained_if_its_controller_failed(tmp_path: Path) -> None:
     """The controller fails behind the first batch; the broker registers with the next one, which changes no more."""
     again = [registered((*SHRUNK, OF_1, NEXT))]
     assert wrong(tmp_path, *SHRUNK, OF_1, NEXT, again) == []
     assert wrong(tmp_path, *SHRUNK, OF_1) == []
-    assert wrong(tmp_path, *SHRUNK, OF_1, registered(SHRUNK)) == []
+    assert wrong(tmp_path, *SHRUNK, OF_1, registered(SHRUNK, MORE)) == []
     assert wrong(tmp_path, *SHRUNK, OF_1, registered((*SHRUNK, OF_1))) != []
-    assert (3, "t-0") in wrong(tmp_path, *SHRUNK, OF_1, setting("min.insync.replicas", "1", "u"))
-    assert (3, "t-0") in wrong(tmp_path, *SHRUNK, OF_1, Controller(1), again)
+    assert (3 + MORE, "t-0") in wrong(tmp_path, *SHRUNK, OF_1, setting("min.insync.replicas", "1", "u"))
+    assert (3 + MORE, "t-0") in wrong(tmp_path, *SHRUNK, OF_1, Controller(1), again)
 
 
-@pytest.mark.usefixtures("batches_of_two")
 @pytest.mark.parametrize(
-    "records",
+    "last",
     [
-        [OF_1[0], change(0, eligibleLeaderReplicas=[2])],
-        [OF_1[0], change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0])],
-        [OF_1[0], change(0, eligibleLeaderReplicas=[], leader=0)],
-        [EMPTIED],
+        change(0, eligibleLeaderReplicas=[2]),
+        change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0]),
+        change(0, eligibleLeaderReplicas=[], leader=0),
     ],
 )
-def test_changes_that_no_registration_writes_are_reported(tmp_path: Path, records: list[bytes]) -> None:
-    """A registration that is smaller than a batch is written as a whole."""
-    assert (2 + len(records) - 1, "t-0") in wrong(tmp_path, *SHRUNK, records, NEXT)
+def test_changes_that_no_registration_writes_are_reported(tmp_path: Path, last: bytes) -> None:
+    assert (3 + MORE, "t-0") in wrong(tmp_path, *SHRUNK, full(OF_1[-2], last), NEXT)
 
 
-@pytest.mark.usefixtures("batches_of_two")
+def test_a_registration_that_is_smaller_than_a_batch_is_written_as_a_whole(tmp_path: Path) -> None:
+    assert (2, "t-0") in wrong(tmp_path, *SHRUNK, [EMPTIED], NEXT)
+
+
 def test_with_elr_off_an_incomplete_registration_removes_the_leader(tmp_path: Path) -> None:
     """Only an incomplete registration explains a change that removes the leader."""
     start = beginning(*OFF)
     first = [change(0, isr=[0]), change(0, "u", isr=[0])]
-    gone = [change(0, leader=-1), change(0, "u", leader=-1)]
+    gone = full(change(0, leader=-1), change(0, "u", leader=-1))
     assert wrong(tmp_path, first, gone, NEXT, start=start) == []
-    assert (3, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)
+    assert (3 + MORE, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)

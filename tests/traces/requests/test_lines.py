@@ -21,7 +21,8 @@ from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.requests import NODES, write_fetches
 from tests.traces.json_changes import put
-from tests.traces.requests.sensitivity import END, START
+
+START, END = "Completed request:", " (kafka.request.logger)"
 
 
 def log_of(directory: Path, fetches: int = 6) -> Path:

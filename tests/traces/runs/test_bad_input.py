@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import highwater.traces.runs as runs
-from highwater.model.language.errors import LanguageError
-from highwater.traces import reading
 from highwater.traces.reading import TraceError
 from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
@@ -145,39 +143,12 @@ def test_a_line_after_a_nonconforming_one_is_still_read(tmp_path: Path) -> None:
     assert refused(tmp_path, lines).line == 6
 
 
-def test_arguments_that_name_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path / "run", LINES)
-    with pytest.raises(LanguageError, match="unknown rule of truncation 'x'"):
-        replay_run(path, rules={"x": True})
-    with pytest.raises(LanguageError, match="unknown profile of truncation 'x'"):
-        replay_run(path, profile="x")
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         assert trouble(path) is not None
     for content in (b"\n", b"{", b"[]\n", b"{}\n", b'{"meta": 3}\n', b"\xff\xfe", gzip.compress(b"{}")[:-9]):
         (tmp_path / "run").write_bytes(content)
         assert trouble(tmp_path / "run") is not None
-
-
-def test_a_compressed_trace(tmp_path: Path) -> None:
-    text = "".join(json.dumps(line) + "\n" for line in LINES)
-    (tmp_path / "run.gz").write_bytes(gzip.compress(text.encode()))
-    assert replay_run(tmp_path / "run.gz").explained
-    (tmp_path / "run.gz").write_bytes(gzip.compress(text[:99].encode()) + gzip.compress(text[99:].encode()))
-    assert replay_run(tmp_path / "run.gz").operations == len(LINES) - 1, "two members make one file"
-
-
-def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "run", LINES)
-    monkeypatch.setattr(reading, "MAX_BYTES", 1000)
-    with pytest.raises(TraceError, match="more than 1000 bytes"):
-        replay_run(path)
-    path.write_bytes(gzip.compress(b'{"meta": "' + b"x" * (reading.MAX_LINE + 10) + b'"}\n'))
-    monkeypatch.setattr(reading, "MAX_BYTES", 1 << 30)
-    with pytest.raises(TraceError, match="longer than"):
-        replay_run(path)
 
 
 def test_the_format_is_known_by_the_first_line() -> None:

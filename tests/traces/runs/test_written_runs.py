@@ -70,18 +70,6 @@ def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario: str, whole: 
     assert set(report.rules) == model_of(scenario).protocol.rules_on
 
 
-@scenarios
-@pytest.mark.parametrize("left_out", [("action", "parameters"), ("state", "changes")], ids=str)
-def test_names_of_actions_or_states_can_be_left_out(
-    scenario: str, left_out: tuple[str, ...], tmp_path: Path
-) -> None:
-    lines = [
-        {k: v for k, v in line.items() if k not in left_out}
-        for line in walk_of(scenario, whole="state" in left_out)
-    ]
-    assert explained(replayed(tmp_path, lines))
-
-
 @pytest.mark.parametrize(
     ("scenario", "path"),
     [
@@ -251,12 +239,6 @@ def test_the_counterexample_of_a_search(engine: str, out: Any) -> None:
     assert first_line(out)["scenario"] == DEFECT
 
 
-def test_without_a_violation_nothing_is_written(out: Any) -> None:
-    ended = highwater("check", SOUND, "--trace-out", out)
-    assert "not written: no violation found" in ended.output
-    assert not out.exists()
-
-
 def test_options_of_the_command_line_are_in_the_trace(out: Any) -> None:
     highwater("simulate", SOUND, "--rule", "join_at_epoch_start=off", "--set", "log_size=1", "--walks", 1,
         "--trace-out", out)  # fmt: skip
@@ -273,17 +255,6 @@ def test_a_walk_of_a_simulation(out: Any) -> None:
     assert report.operations == 9
     assert "8 steps written" in ended.output
     assert first_line(out)["about"] == {"seed": 5}
-
-
-def test_the_violating_walk_of_a_simulation(out: Any) -> None:
-    highwater("simulate", "replication/defect-min-isr-copies", "--walks", 2000, "--trace-out", out)
-    assert set(first_line(out)["about"]["violates"]) <= set(replay_run(out).findings_count)
-
-
-def test_quiet_prints_no_path_of_the_trace(out: Any) -> None:
-    ended = highwater("check", "truncation/kip-101", "--quiet", "--trace-out", out)
-    assert "trace-out" not in ended.output
-    assert out.exists()
 
 
 @pytest.mark.parametrize("names", [(), (SOUND, DEFECT)])
@@ -393,9 +364,3 @@ def test_a_loop_goes_back_from_the_last_state_to_its_first(tmp_path: Path) -> No
     assert trace["#meta"]["source"] == "replication/liveness-rejected"
     assert trace["#meta"]["violates"] == ["proposals_come_to_rest"]
     assert set(trace["vars"]) == {ACTION, *model.protocol.state.fields}
-
-
-def test_a_run_that_stays_where_it_is_loops_in_its_last_state() -> None:
-    model = scenario_model("truncation/kip-320")
-    trace = itf(model, model.initial[0], (), loop_start=0)
-    assert (trace["loop"], len(trace["states"])) == (0, 1)

@@ -13,11 +13,7 @@ from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka import broker_log as events
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from tests.traces.broker_runs import Run
-from tests.traces.watermarks.scenes import (
-    LOST,
-    READ,
-    lost,
-)
+from tests.traces.watermarks.test_high_watermark import LOST, READ, lost
 
 
 def run(folder: Path, seed: int, unclean: bool, steps: int = 150) -> Run:

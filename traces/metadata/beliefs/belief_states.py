@@ -269,14 +269,13 @@ class Transition:
     """The change of a belief state by one or more observations, in spans.
 
     ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``is_timed``: a time
-    under min ISR or without a leader begins or ends. ``moves``: the slots stand for other brokers afterwards. ``step``
-    is the transition's number in ``Histories``, -1 without one.
+    under min ISR or without a leader begins or ends. ``moves``: the slots stand for other brokers afterwards.
     """
 
-    __slots__ = ("after", "bumps", "changes", "is_plain", "is_timed", "moves", "spans", "step")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "is_timed", "moves", "spans")
 
     def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
-        self.spans, self.step = spans, -1
+        self.spans = spans
         self.after = after = spans[-1].belief
         self.changes = sum([s.changes for s in spans])
         self.bumps = sum([s.bumps for s in spans])
