@@ -1,11 +1,10 @@
-"""``import highwater``: public names, import cost, and the code of its page and of the README."""
+"""``import highwater``: public names, import cost, and the code of its page."""
 
 from __future__ import annotations
 
 import doctest
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -24,12 +23,12 @@ from tests.checker.schema import result_problems
 from tests.command import highwater
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
-def test_examples_on_the_pages_run_with_the_shown_output(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_examples_on_the_page_run_with_the_shown_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    page = "docs/results.md"
     blocks = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
-    assert len(blocks) == (1 if page == "README.md" else 4)
+    assert len(blocks) == 4
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": "__main__"}, page, page, 0)
@@ -124,10 +123,9 @@ def test_a_setting_that_there_is_not_is_refused() -> None:
         package.check("truncation/kip-101", paramters={"max_records": 1})  # type: ignore[call-arg]
 
 
-# --- readme and command pages -------------------------------------------------------------------------
+# --- the page of commands -------------------------------------------------------------------------
 
 
-README = (ROOT / "README.md").read_text()
 CLI = (ROOT / "docs" / "cli.md").read_text()
 
 
@@ -140,18 +138,6 @@ def plain(line: str) -> Any:
     line = re.sub(r" +\d+\.\d\d$", " SECONDS", line)
     line = re.sub(r"( \([\d,]+/s\))?, \d+\.\d s$", " RATE, SECONDS", line)
     return " ".join(line.split())
-
-
-@pytest.mark.parametrize("block", blocks(README, "console"), ids=lambda b: b.split("\n")[0])
-def test_outputs(block: Any) -> None:
-    command, *shown = block.splitlines()
-    arguments = shlex.split(command.removeprefix("$ "))
-    arguments = ["check"] if arguments == ["make", "check"] else arguments[1:]
-    said = [plain(line) for line in highwater(*arguments).out.splitlines() if line.strip()]
-    wanted = [plain(line) for line in shown if line.strip()]
-    assert len(wanted) > 1
-    start = said.index(wanted[0])
-    assert said[start : start + len(wanted)] == wanted
 
 
 def test_the_scenario_shown_is_the_file() -> None:

@@ -233,27 +233,26 @@ def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:
     assert sorted(set(rows)) == sorted(cli.list_commands(Context(cli)))
 
 
-def named(page: str, form: str) -> set[str]:
-    """The names in backquotes that match a pattern, in a page for contributors, without placeholders."""
-    text = (DOCS.parent / page).read_text()
+def named(form: str) -> set[str]:
+    """The names in backquotes that match a pattern, in the pages for contributors, without placeholders."""
+    text = "\n".join((DOCS.parent / page).read_text() for page in ("CONTRIBUTING.md", "docs/architecture.md"))
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_files_and_functions_named_for_contributors_exist(page: str) -> None:
+def test_files_and_functions_named_for_contributors_exist() -> None:
     root = DOCS.parent
     folders = [
         root / name for name in ("model", "invariants", "traces", "checker", "highwater", "docs", "tests")
     ]
     paths = [*root.glob("*.*"), *folders, *(path for folder in folders for path in folder.rglob("*"))]
     there = [f"/{path.relative_to(root)}{'/' * path.is_dir()}" for path in paths]
-    files = named(page, r"\w[\w./-]*(?:\.py|\.toml|\.md|/)")
+    files = named(r"\w[\w./-]*(?:\.py|\.toml|\.md|/)")
     assert len(files) > 20
     assert {file for file in files if not any(path.endswith(f"/{file}") for path in there)} == set()
     texts = [path.read_text() for path in paths if path.suffix in (".py", ".toml")]
     defined = re.findall(r"^(?: *(?:def|class) )?(\w+)(?=[(:\[]| =)", "\n".join(texts), re.M)
-    functions = named(page, r"[A-Z]\w*[a-z]\w*(?:\.\w+)?|_?[a-z]+_\w+|(?!HIGHWATER)_?[A-Z]+_[A-Z_]+")
+    functions = named(r"[A-Z]\w*[a-z]\w*(?:\.\w+)?|_?[a-z]+_\w+|(?!HIGHWATER)_?[A-Z]+_[A-Z_]+")
     assert len(functions) > 5
     assert {name for name in functions if not set(name.split(".")) <= set(defined)} == set()
 

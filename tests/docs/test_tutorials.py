@@ -1,4 +1,4 @@
-"""Tutorials and the replay page: their commands run in an empty directory and print the shown output."""
+"""Tutorials, the replay page and the README: their commands run in an empty directory and print the shown output."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
-"""The tutorial that needs Kafka; tests/conform runs it."""
-TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
+"""The tutorial that needs Kafka; tests/conform runs it, and the README's command that does."""
+README = DOCS.parent / "README.md"
+TUTORIALS = [
+    *sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}),
+    DOCS / "replay.md",
+    README,
+]
 
 __all__ = ["_in_forks"]
 

@@ -85,10 +85,15 @@ def compared(part: Part, said: str) -> None:
     assert not shown[-1] or not whole[at:].strip(), f"{part.name}: something is said behind: {whole[at:]}"
 
 
-def done(path: Path, directory: Path) -> int:
-    """Run a whole tutorial in the current directory; returns the number of commands."""
+def done(path: Path, directory: Path, *, kafka: bool = False) -> int:
+    """Run a whole tutorial in the current directory; returns the number of commands.
+
+    Without ``kafka`` it skips the commands that run a Kafka.
+    """
     count = 0
     for part in parts(path.read_text()):
+        if "--kafka" in part.name and not kafka:
+            continue
         if part.kind == "file":
             (directory / part.name).parent.mkdir(parents=True, exist_ok=True)
             (directory / part.name).write_text(part.text)
