@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -22,7 +21,6 @@ from highwater.checker.engines import native
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from highwater.model import registry
 from tests.checker.conftest import COUNTER
 from tests.native.on_disk import assert_same
 from tests.slow import slow
@@ -37,11 +35,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.breadth_first import BreadthFirst, Totals
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.spark import levels
 from highwater.checker.engines.spark.checkpoint import (
-    CommittedLevel,
-    Fingerprints,
     SearchIdentity,
     SparkCheckpoint,
 )
@@ -49,7 +45,6 @@ from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.request import SparkOptions, package
 from highwater.checker.engines.spark.session import SparkConnection, collect
-from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
@@ -75,35 +70,6 @@ def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
     assert again == asked
     assert RowProgram(again.model(), again).content == program.content
     assert compiled("truncation/kip-279").content != program.content
-
-
-def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
-    checkpoint = SparkCheckpoint(tmp_path / "new")
-    run = SearchIdentity("name", "{}", "content", 2, 3)
-    checkpoint.take(resume=False)
-    checkpoint.begin(run)
-    assert checkpoint.run() == run
-    draw = np.random.default_rng(7)
-    rows = draw.integers(0, 1 << 63, (1_000, 4), dtype=np.uint64)
-    parts = parts_of(checkpoint, 0, *np.array_split(rows, 3))
-    level = CommittedLevel(
-        0, parts, Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
-    )
-    assert checkpoint.levels() == []
-    checkpoint.commit(level)
-    assert checkpoint.levels() == [level]
-    checkpoint.close()
-    states = np.concatenate([s for part in level.parts for s in checkpoint.states(part, known(rows))])
-    assert (states == rows[:, 2:]).all()
-    for index in random.Random(1).sample(range(1_000), 50):
-        packed = int(rows[index, 1])
-        assert checkpoint.origin(level, index) == (packed >> 24, packed & 0xFFFFFF)
-
-
-def known(rows: Words) -> Fingerprints:
-    """A fingerprint function for rows that are no states."""
-    known = {tuple(row[2:]): row[0] for row in rows.tolist()}
-    return lambda states: np.array([known[tuple(state)] for state in states.tolist()], dtype=np.uint64)
 
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
@@ -197,15 +163,6 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
 
 
 # --- the request that a worker gets is enough to trace the model again --------------------------------
-
-
-@pytest.mark.parametrize("name", ["promise", "replication.controller"])
-def test_a_worker_finds_the_protocol_by_its_name(name: str) -> None:
-    """The protocol may be defined in a module below its package."""
-    model = Model(registry.protocol_of(name)({}, ()), ())
-    asked = ModelRequest.read(ModelRequest.of(model, False, False).text())
-    assert (asked.protocol, asked.source) == (name, None)
-    assert type(asked.model().protocol) is registry.protocol_of(name)
 
 
 def test_a_worker_gets_the_text_of_a_file(tmp_path: Path) -> None:
