@@ -1,13 +1,15 @@
-"""The explorer's server: local address only, read only, and the session's answers."""
+"""``highwater explore`` and its server: requests, local address only, read only, and the session's answers."""
 
 from __future__ import annotations
 
 import doctest
 import json
 import re
+from pathlib import Path as File
 from typing import Any
 
 import pytest
+from werkzeug.serving import BaseWSGIServer
 from werkzeug.test import Client, TestResponse
 
 from highwater.checker.explore.condition import condition
@@ -15,6 +17,7 @@ from highwater.checker.explore.server import Application, explorer_page
 from highwater.checker.explore.session import Answers, Path
 from highwater.checker.scenarios.request import asked
 from tests.checker.conftest import ROOT
+from tests.command import highwater as run
 
 TOKEN = "a-secret"
 HERE = {"base_url": "http://127.0.0.1:8000"}
@@ -140,3 +143,71 @@ def test_its_example_is_true() -> None:
     failed, tried = doctest.DocTestRunner().run(examples)
     assert tried
     assert not failed
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends immediately, as by Ctrl-C."""
+
+    def end(self: BaseWSGIServer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", end)
+
+
+def test_the_address_is_printed(trace: File) -> None:
+    for options, end in ((("truncation/kip-101",), "/"), (("--trace", trace), ".")):
+        found = run("explore", *options, "--no-open")
+        assert found.status == 0
+        address = found.output.splitlines()[0]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/(#0(\.\d+){8})?", address)
+        assert ("#" in address) == (end == ".")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> File:
+    file = tmp_path_factory.mktemp("explore") / "run.ndjson"
+    found = run("check", "truncation/truncate-to-hwm", "--quiet", "--trace-out", file)
+    assert found.status == 0, found.output
+    return file
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name a SCENARIO, or a run with --trace"),
+        (("nothing/there",), "unknown scenario"),
+        (("truncation/kip-101", "--trace", "{trace}"), "name a SCENARIO, or a run with --trace"),
+        (("--trace", "{trace}", "--set", "replicas=2"), "the run has its own parameters and rules"),
+        (("--trace", "nowhere"), "cannot be read"),
+        (("--trace", "{other}"), "other.ndjson:3: nothing("),
+    ],
+)
+def test_bad_requests_end_with_a_line(
+    trace: File, tmp_path: File, arguments: tuple[str, ...], said: str
+) -> None:
+    lines = trace.read_text().splitlines()
+    other = tmp_path / "other.ndjson"
+    other.write_text(
+        "\n".join([*lines[:2], re.sub('"action": "[a-z_]+"', '"action": "nothing"', lines[2]), ""])
+    )
+    found = run("explore", *(a.format(trace=trace, other=other) for a in arguments), "--no-open")
+    assert found.status == 2
+    assert said in found.output
+    assert len(found.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("change", ['"start": "given"', '"hidden_steps": 2'])
+def test_a_run_with_gaps_cannot_be_gone_through(trace: File, tmp_path: File, change: str) -> None:
+    text = trace.read_text()
+    key = change.split(":")[0]
+    text = (
+        re.sub(rf"{key}: [^,}}]+", change, text, count=1)
+        if key in text
+        else text.replace('"meta": {', f'"meta": {{{change}, ', 1)
+    )
+    other = tmp_path / "gaps.ndjson"
+    other.write_text(text)
+    found = run("explore", "--trace", other, "--no-open")
+    assert found.status == 2
+    assert "only a run from an initial state on, without hidden steps, can be explored" in found.output

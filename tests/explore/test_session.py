@@ -1,17 +1,21 @@
-"""An explorer session: paths, steps as the interpreter's, and a search for the nearest state."""
+"""An explorer session: paths, steps as the interpreter's, bounds, step properties, and the nearest state."""
 
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path as File
 
 import pytest
 
+import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import condition
-from highwater.checker.explore.session import LONGEST, Answers, Path
+from highwater.checker.explore.session import LONGEST, Answers, Path, Session, path_of
 from highwater.checker.scenarios.request import asked
 from highwater.model.language.graph import compile_nodes
 from highwater.model.language.initial import Scalars
+from highwater.traces.reading import Place
+from highwater.traces.runs.format import StepLine
 
 
 def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:
@@ -97,3 +101,88 @@ def test_a_search_does_not_end_at_a_step_that_violates_a_property() -> None:
     path = session.nearest(Path(), "partition.partition_epoch > 2")[0]
     assert path is not None
     assert session.said(session.states(path)[-1], "partition.partition_epoch > 2") == "true"
+
+
+TEXT = '''
+from highwater.language import *
+
+@step_property("S")
+def grows(m, before, after):
+    """The count only grows."""
+    return after.n >= before.n
+
+class Counter(Protocol):
+    """Counts to two, and back."""
+
+    step_properties = (grows,)
+
+    def define(self):
+        return Struct("State", n=Int(0, 2, bound="n"))
+
+    def initial(self):
+        return [{}]
+
+    @action(says="one more")
+    def up(self, s):
+        s.next.n = s.n + 1
+
+    @action(says="one less")
+    def down(self, s):
+        require("there is one", s.n > 0)
+        s.next.n = s.n - 1
+'''
+
+
+@pytest.fixture
+def counter(tmp_path: File) -> Answers:
+    (tmp_path / "counter.py").write_text(TEXT)
+    return Answers(asked(tmp_path / "counter.py"))
+
+
+@pytest.fixture
+def session(counter: Answers) -> Session:
+    return counter.session
+
+
+def test_a_step_that_is_cut_leads_nowhere(session: Session) -> None:
+    up = session.number("up", {})
+    states = session.states(Path(0, (up, up)))
+    assert session.choices.fates(states[-1])[up] < 0
+    assert session.possible(states[-1]) == [session.number("down", {})]
+    with pytest.raises(InputError, match=r"step 3: up\(\) is pruned at n"):
+        session.states(Path(0, (up, up, up)))
+
+
+def test_a_violated_step_property_is_reported_at_the_step_s_target(
+    counter: Answers, session: Session
+) -> None:
+    up, down = session.number("up", {}), session.number("down", {})
+    assert [session.broken(session.states(Path(0, steps))) for steps in ((), (up,), (up, down))] == [
+        [],
+        [],
+        ["grows"],
+    ]
+    assert counter.run({"path": f"0.{up}.{down}"})["violated"] == ["grows"]
+    assert counter.run({"path": f"0.{up}"})["violated"] == []
+
+
+def test_a_name_that_fits_several_steps_is_refused(session: Session) -> None:
+    several = highwater.explore("truncation/kip-101", parameters={"max_records": 1})
+    with pytest.raises(InputError, match=r"stands for \d+ steps"):
+        several.number("become_leader", {})
+    with pytest.raises(InputError, match="stands for no step"):
+        session.number("up", {"n": 1})
+
+
+def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
+    text = TEXT.replace("return [{}]", 'return [{"n": 1}, {"n": 2}]')
+    (tmp_path / "counter.py").write_text(text)
+    session = Answers(asked(tmp_path / "counter.py")).session
+    place = Place(tmp_path / "run", 2)
+    for number, state in enumerate(session.model.initial):
+        first = StepLine(0, state=session.model.decode(state), place=place)
+        step = StepLine(1, "down", place=place)
+        assert path_of(session, [first, step]) == Path(number, (session.number("down", {}),))
+    wrong = StepLine(0, state={"n": 0}, place=place)
+    with pytest.raises(InputError, match="no initial state of the model"):
+        path_of(session, [wrong])

@@ -36,8 +36,8 @@ from highwater.model.language import (
     require,
 )
 from highwater.model.language.graph import BITS, BOOL, INT
-from highwater.model.language.interpreter import Interpreter, compile_nodes
-from tests.gate.stepping import reached, steps
+from highwater.model.language.initial import Scalars
+from highwater.model.language.interpreter import Interpreter, compile_nodes, interpreter_of
 from tests.liveness.test_liveness import Election
 from tests.slow import slow
 
@@ -321,3 +321,22 @@ def test_a_property_of_runs_with_parameters_and_alternatives() -> None:
     for one, other in zip(restored.liveness, model.liveness, strict=True):
         assert one.cases == other.cases
         assert one.groups == other.groups
+
+
+def reached(model: Model) -> dict[Scalars, int]:
+    """Each reachable state with its depth, in breadth-first order."""
+    interpreter, depth = Interpreter(model), dict.fromkeys(model.initial, 1)
+    states = list(depth)
+    for state in states:
+        new = [after for after in dict.fromkeys(interpreter.successors(state)) if after not in depth]
+        depth |= dict.fromkeys(new, depth[state] + 1)
+        states += new
+    return depth
+
+
+def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
+    """(action, parameters) of each step from a state → the state after it."""
+    found = interpreter_of(model).steps(state)
+    return {
+        (s.instance.action.name, repr(s.instance.parameters)): s.state for s in found if s.state is not None
+    }

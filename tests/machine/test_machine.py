@@ -16,18 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from docs.pages import galleries
 from highwater.checker.base.problems import InputError
 from highwater.checker.testing.machines import ModelMachine, Violated, machine, shrunk
-from highwater.model.language import (
-    Bool,
-    Int,
-    Protocol,
-    State,
-    Struct,
-    Truth,
-    action,
-    invariant,
-    require,
-    where,
-)
 from highwater.traces.replay import replay
 from tests.zoo import Counters
 
@@ -122,86 +110,6 @@ def test_a_deadlock_is_a_violation_on_request() -> None:
     assert failure.counterexample.name == "deadlock"
     assert len(failure.violation.path) == 2
     run(machine(Counters, parameters=counters), 50)
-
-
-class Turning(Protocol):
-    """A wheel of three places, each leading only to the next; it can break at the first."""
-
-    name = "turning"
-
-    def define(self) -> Struct:
-        return Struct("State", place=Int(0, 2), broken=Bool)
-
-    def initial(self) -> list[dict[str, object]]:
-        return [{"place": 0, "broken": False}]
-
-    @action()
-    def turn(self, s: State) -> None:
-        require("it is not broken", ~s.broken)
-        s.next.place = where(s.place == 2, 0, s.place + 1)
-
-    @action()
-    def smash(self, s: State) -> None:
-        require("it is at the first place", s.place == 0)
-        require("it is not broken", ~s.broken)
-        s.next.broken = True
-
-
-def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
-    """Only a whole turn can be left out of such a run."""
-    run = machine(Turning, deadlock=True)()
-    run.initial = run.model.initial[0]
-    turn, smash = (
-        next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()")
-        for name in ("turn", "smash")
-    )
-    run.path, run.failure = [*[turn] * 21, smash], "deadlock"
-    with pytest.raises(Violated) as caught:
-        run.fail()
-    assert caught.value.violation.path == (smash,)
-
-
-@invariant("test")
-def armed_first(m: Protocol, s: State) -> Truth:
-    return s.armed | ~s.gone
-
-
-@invariant("test")
-def not_armed(m: Protocol, s: State) -> Truth:
-    return ~(s.armed & s.gone)
-
-
-class Armed(Protocol):
-    """Leaving out one of its two steps gives a run to the violation of the other property."""
-
-    name = "armed"
-    invariants = (armed_first, not_armed)
-
-    def define(self) -> Struct:
-        return Struct("State", armed=Bool, gone=Bool)
-
-    def initial(self) -> list[dict[str, object]]:
-        return [{"armed": False, "gone": False}]
-
-    @action()
-    def arm(self, s: State) -> None:
-        s.next.armed = True
-
-    @action()
-    def go(self, s: State) -> None:
-        s.next.gone = True
-
-
-def test_a_run_is_not_shrunk_to_one_that_violates_something_else() -> None:
-    run = machine(Armed)()
-    run.initial = run.model.initial[0]
-    arm, go = (
-        next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()") for name in ("arm", "go")
-    )
-    run.path, run.failure = [arm, arm, go], "not_armed"
-    with pytest.raises(Violated) as caught:
-        run.fail()
-    assert caught.value.violation.path == (arm, go)
 
 
 @pytest.mark.parametrize("seed", range(5))

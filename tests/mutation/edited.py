@@ -89,8 +89,6 @@ class _Editor(ast.NodeTransformer):
                 return self._edit(node)
             case ast.UnaryOp():
                 return self._edit(node.operand)
-            case ast.Call():
-                return self._edit(self._call(node, sign, change))
         raise NotEditableError(f"{self.mutant}: {ast.unparse(node)}")
 
     def _binary(self, node: ast.BinOp, change: str) -> ast.expr:
@@ -100,39 +98,3 @@ class _Editor(ast.NodeTransformer):
             return node.right
         node.op = {"&": ast.BitAnd(), "|": ast.BitOr()}[change]
         return node
-
-    def _call(self, node: ast.Call, sign: str, change: str) -> ast.expr:
-        args = node.args
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "replace":
-            field = self.mutant.change.removesuffix("= dropped")
-            node.keywords = [k for k in node.keywords if k.arg != field]
-            return node
-        if isinstance(node.func, ast.Attribute) and change in ("dropped", "left only"):
-            return node.func.value
-        if sign == "where":
-            yes, no = args[1:]
-            node.args = [args[0], *{"always": (yes, yes), "never": (no, no), "swapped": (no, yes)}[change]]
-            return node
-        if sign in ("when", "otherwise"):
-            node.args = [ast.Constant(change == "always")]
-            return node
-        if sign in ("all of", "any of", "in") and change.endswith(" dropped"):
-            inside = args[0].elts if sign != "in" else args  # type: ignore[attr-defined]
-            del inside[int(change.split()[0]) - 1]
-            return node
-        if change.startswith("case "):
-            del args[int(change.split()[1]) - 1]
-            return node
-        if sign == "least by" and change == "among dropped":
-            node.keywords = [k for k in node.keywords if k.arg != "among"]
-            return node
-        if sign in ("least", "greatest", "any of", "all of") and change in (
-            "least",
-            "greatest",
-            "any of",
-            "all of",
-        ):
-            assert isinstance(node.func, ast.Name)
-            node.func.id = change.replace(" ", "_")
-            return node
-        raise NotEditableError(f"{self.mutant}: {ast.unparse(node)}")

@@ -425,4 +425,4 @@ def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, 
             model = Model(stated({"most": 1}), stated.invariants, step_properties=stated.step_properties)
             assert steps_by_the_reference(model) == of_mutant(mutated, number), mutant
             compared += 1
-    assert compared > 90 // every
+    assert compared > 60 // every

@@ -20,7 +20,7 @@ from highwater.checker.engines.native import runs, search, visited, worker
 from highwater.checker.engines.native.frontier import DataFile, KeptArray, Level, Store
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.program import Program
-from highwater.checker.engines.native.runs import BLOCK, DamagedError, Room, SortedRun, code, written_run
+from highwater.checker.engines.native.runs import BLOCK, Room, SortedRun, code, written_run
 from highwater.checker.engines.native.runtime import SLACK
 from highwater.checker.engines.native.visited import VisitedRuns, in_order
 from highwater.checker.engines.native.worker import Table
@@ -312,26 +312,6 @@ def test_a_run_is_read_as_it_was_written(count: int, below: int) -> None:
     again = SortedRun.read(run.file, run.blocks)
     assert (content(again) == values).all()
     assert again.count == len(values)
-
-
-@pytest.mark.parametrize(
-    ("row", "column", "value", "between"),
-    [(1, 0, 1, 0), (0, 1, 0, 0), (0, 1, BLOCK + 1, 0), (1, 2, 60, 0), (1, 3, 8, 0), (0, 3, 0, 1)],
-)
-def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int, between: int) -> None:
-    """In the last case, only a word between the blocks and the index is too much."""
-    run = written(fingerprints(3 * BLOCK))
-    index = run.index.copy()
-    index[row, column] = value
-    file = new_file()
-    body = np.empty((run.file.size - index.nbytes) // 8, dtype=np.uint64)
-    run.file.read(body, 0)
-    for part in (body, np.zeros(between, dtype=np.uint64), index):
-        file.append(part)
-    with pytest.raises(DamagedError):
-        SortedRun.read(file, run.blocks)
-    with pytest.raises(DamagedError):
-        SortedRun.read(run.file, run.blocks + 10**6)
 
 
 # --- disk errors ----------------------------------------------------------------------------------

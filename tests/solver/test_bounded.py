@@ -204,23 +204,6 @@ def test_runs_are_as_short_as_those_of_a_search() -> None:
     assert set(depths(model, 4).values()) == {1, 2, 3}
 
 
-def test_the_first_states_of_an_induction() -> None:
-    @invariant("T")
-    def never_five(m: Any, s: State) -> Any:
-        return s.odd != 5
-
-    model = Model(Many(), [never_five, sum_is_small])
-    verdicts = {k.property: k for k in prove(model).verdicts if k.action == INITIAL}
-    assert {name: kept.kept for name, kept in verdicts.items()} == {
-        "never_five": False,
-        "sum_is_small": not any(sum(model.decode(state)["n"]) >= 6 for state in model.initial),
-    }
-    failure = verdicts["never_five"].failure
-    assert failure is not None
-    assert model.is_initial(failure.before)
-    assert model.decode(failure.before)["odd"] == 5
-
-
 class Wide(Protocol):
     """More initial candidates than any list can hold."""
 
@@ -259,17 +242,6 @@ def test_nothing_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
         "not_all_high": True,
         "one_is_low": False,
     }
-
-
-def test_no_initial_state_at_all() -> None:
-    class Nowhere(Wide):
-        name = "nowhere"
-
-        def initially(self, s: State) -> Any:
-            return (s.n[0] > s.n[1]) & (s.n[1] > s.n[0])
-
-    with pytest.raises(LanguageError, match=r"initially\(\) holds in none of the states"):
-        bounded.check(Model(Nowhere(), []), 2)
 
 
 # --- each known defect within 12 states; with all rules on, none --------------------------------------

@@ -173,24 +173,6 @@ def test_the_command() -> None:
     assert run.status == 3
 
 
-def test_two_profiles_or_scenarios() -> None:
-    """All ways to name the two versions give the same comparison."""
-    only = ("--action", "change_min_isr", "--json", "-", "--quiet")
-    named = [
-        ("kip_966", "kafka_4_2", "--in", CONTROLLER),
-        (CONTROLLER, "replication/controller/kafka-4.2-cleared-elr"),
-    ]
-    found = []
-    for sides in named:
-        run = highwater("diff", *sides, *only)
-        assert run.status == 1
-        assert [a["action"] for a in run.results[0]["actions"]] == ["change_min_isr"]
-        assert run.results[0]["scenario"] == CONTROLLER
-        found.append((run.results[0]["rules"], run.results[0]["actions"]))
-    assert all(one == found[0] for one in found)
-    assert "min_isr_change_empties_elr" in found[0][0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.checker.engines.solver import induction
-from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES, InductionResult
+from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
 from highwater.checker.engines.solver.terms import BEYOND, Limits, unbounded
 from highwater.model.language import (
     Bool,
@@ -231,25 +231,3 @@ class _Journal(Protocol):
 def test_a_parameter_that_bounds_a_sequence_stays_bounded() -> None:
     _, parameters = unbounded(_Journal, {"length": 4}, [])
     assert parameters == {"length": 4, "last": BEYOND}
-
-
-@slow("two inductions; fast in one process")
-def test_several_processes_give_the_same_verdicts() -> None:
-    """The states of a failure can differ, even between two equal runs."""
-
-    def plain(result: InductionResult) -> list[tuple[str, str, bool]]:
-        return [(v.action, v.property, v.kept) for v in result.verdicts]
-
-    model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]
-    alone = induction.prove(model, actions=some)
-    assert alone.failures
-    together = induction.prove(model, actions=some, workers=3)
-    assert plain(together) == plain(alone)
-    interpreter = Interpreter(model)
-    for verdict in together.failures:
-        assert verdict.failure is not None
-        assert verdict.failure.after in interpreter.successors(verdict.failure.before)
-    assert (together.never, together.stopped_by) == (alone.never, None)
-    stopped = induction.prove(model, workers=3, limits=Limits(seconds=0.01))
-    assert stopped.stopped_by == "seconds"
-    assert not stopped.proved

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,30 +136,3 @@ def test_epochs_that_end_nowhere_within_a_depth() -> None:
         "elr_only_under_min_isr": 3,
         "electable_completeness": 3,
     }
-
-
-def test_an_interrupt_keeps_partial_results(tmp_path: Path) -> None:
-    """Ctrl-C arrives during a solver call, or between two calls."""
-    target = tmp_path / "result.json"
-    command = [sys.executable, "-m", "highwater", "prove", "truncation/kip-101"]
-    process = subprocess.Popen(
-        [*command, "--depth", "90", "--json", target],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "depth 4:" in line:
-            break
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    try:
-        out, _ = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    (result,) = json.loads(target.read_text())
-    assert result["stopped_by"] == "interrupted"
-    assert result["depth"] >= 4
-    assert ": interrupted at depth " in out

@@ -15,7 +15,6 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.spark import checkpoint as module
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
     LevelFile,
@@ -36,7 +35,7 @@ def parts_of(
     """Write the files of a level, one for each array of rows; ``divided``: each is a bucket."""
     parts: list[LevelFile] = []
     for bucket, some in enumerate(rows):
-        writer = checkpoint.writer("states", number, bucket if divided else None, module.packed_columns)
+        writer = checkpoint.writer(number, bucket if divided else None)
         for row in some:
             writer.add(row[np.newaxis])
         file, count, size, checksum = writer.written()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -22,12 +21,11 @@ from highwater.checker.engines import native
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from highwater.model import registry
 from tests.checker.conftest import COUNTER
 from tests.native.on_disk import assert_same
 from tests.slow import slow
 from tests.spark.conftest import scenario
-from tests.steps.ledger import DEPTHS, ledger
+from tests.steps.ledger import ledger
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
@@ -37,29 +35,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.breadth_first import BreadthFirst, Totals
-from highwater.checker.engines.native.machine import Effort
-from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.spark import levels
 from highwater.checker.engines.spark.checkpoint import (
-    CommittedLevel,
-    Fingerprints,
     SearchIdentity,
     SparkCheckpoint,
 )
 from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
-from highwater.checker.engines.spark.program import compiled as program_of
 from highwater.checker.engines.spark.request import SparkOptions, package
 from highwater.checker.engines.spark.session import SparkConnection, collect
-from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import EngineError
-from highwater.checker.tables import count_tables, write
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
 from tests.spark.test_manifests import parts_of
-from tests.states.test_tables import content
 
 
 @pytest.fixture(scope="module")
@@ -80,35 +70,6 @@ def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
     assert again == asked
     assert RowProgram(again.model(), again).content == program.content
     assert compiled("truncation/kip-279").content != program.content
-
-
-def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
-    checkpoint = SparkCheckpoint(tmp_path / "new")
-    run = SearchIdentity("name", "{}", "content", 2, 3)
-    checkpoint.take(resume=False)
-    checkpoint.begin(run)
-    assert checkpoint.run() == run
-    draw = np.random.default_rng(7)
-    rows = draw.integers(0, 1 << 63, (1_000, 4), dtype=np.uint64)
-    parts = parts_of(checkpoint, 0, *np.array_split(rows, 3))
-    level = CommittedLevel(
-        0, parts, Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
-    )
-    assert checkpoint.levels() == []
-    checkpoint.commit(level)
-    assert checkpoint.levels() == [level]
-    checkpoint.close()
-    states = np.concatenate([s for part in level.parts for s in checkpoint.states(part, known(rows))])
-    assert (states == rows[:, 2:]).all()
-    for index in random.Random(1).sample(range(1_000), 50):
-        packed = int(rows[index, 1])
-        assert checkpoint.origin(level, index) == (packed >> 24, packed & 0xFFFFFF)
-
-
-def known(rows: Words) -> Fingerprints:
-    """A fingerprint function for rows that are no states."""
-    known = {tuple(row[2:]): row[0] for row in rows.tolist()}
-    return lambda states: np.array([known[tuple(state)] for state in states.tolist()], dtype=np.uint64)
 
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
@@ -204,15 +165,6 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
 # --- the request that a worker gets is enough to trace the model again --------------------------------
 
 
-@pytest.mark.parametrize("name", ["promise", "replication.controller"])
-def test_a_worker_finds_the_protocol_by_its_name(name: str) -> None:
-    """The protocol may be defined in a module below its package."""
-    model = Model(registry.protocol_of(name)({}, ()), ())
-    asked = ModelRequest.read(ModelRequest.of(model, False, False).text())
-    assert (asked.protocol, asked.source) == (name, None)
-    assert type(asked.model().protocol) is registry.protocol_of(name)
-
-
 def test_a_worker_gets_the_text_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text(COUNTER)
     (tmp_path / "counter.toml").write_text('protocol = "counter.py"\nprofile = "plain"\n')
@@ -290,10 +242,9 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         small: int = 1,
         change: Change = lambda _: None,
         times: int = 1,
-        tables: bool = False,
     ) -> tuple[SearchResult, Path]:
-        request = ModelRequest.of(model, options.symmetry, options.deadlock, tables)
-        program = program_of(model, request, ask=True, effort=Effort.USUAL)
+        request = ModelRequest.of(model, options.symmetry, options.deadlock)
+        program = RowProgram(model, request)
         monkeypatch.setattr(levels, "program", lambda run: program)
         monkeypatch.setattr(levels, "_tables", levels.BucketTables())
         with SparkCheckpoint(tmp_path / f"levels-{len(list(tmp_path.iterdir()))}") as checkpoint:
@@ -338,24 +289,6 @@ def test_the_order_in_which_candidates_arrive_does_not_matter(
     # A discarded attempt has written its files a second time.
     assert len(found[0]) > 20
     assert all(rows in found[1] for rows in found[0])
-
-
-@pytest.mark.parametrize(("small", "times"), [(1, 2), (1 << 40, 1)])
-@pytest.mark.parametrize("symmetry", [False, True])
-def test_the_levels_are_the_native_engines_tables(
-    halves: Halves, small: int, times: int, symmetry: bool, tmp_path: Path
-) -> None:
-    """On the cluster, where each task runs twice, and on the driver."""
-    model, options = ledger(), SearchOptions(workers=1, all_states=True, symmetry=symmetry)
-    found, place = halves(model, options, small, times=times, tables=True)
-    assert_same(found, native.search(model, options))
-    write(explore(model, options), tmp_path / "native", 1, None)
-    written, expected = (
-        count_tables(directory, model, found.depth, None) for directory in (place, tmp_path / "native")
-    )
-    assert {**vars(written), "bytes": 0} == {**vars(expected), "bytes": 0}
-    assert {name for name, count in written.violations.items() if count} == set(DEPTHS)
-    assert content(place) == content(tmp_path / "native")
 
 
 def bucket_of(file: Path) -> tuple[str, str]:

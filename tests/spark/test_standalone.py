@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.engines.cache import VARIABLE
-from tests.slow import slow, whole_only
+from tests.slow import slow
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 if shutil.which("java") is None:
@@ -85,17 +85,6 @@ def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
             for process in reversed(running):
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait(timeout=60)
-
-
-@slow("starts a cluster")
-@whole_only
-def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
-    with standalone_cluster(tmp_path, 0) as master:
-        line = command(SCENARIO, "--spark-master", master, "--checkpoint", tmp_path / "levels", "--quiet")
-        done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2
-    assert "no executor came within 60 seconds" in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
     search.json                       the identity of the search, and the number of buckets
     level-00012.json                  the manifest of a level: written last, and renamed into place
     states/level-00012-*.parquet      the states of a level: state, _predecessor, _instance, _word_0, _word_1, …
-    transitions/level-00012-*.parquet the steps that found this level, if the search writes tables
     lock                              locked by the driver until its process ends
 
 A level exists if its manifest does. A file that no manifest names is ignored, because a task that failed or ran twice
 left it. ``state`` is the state's fingerprint. ``_predecessor`` is the index of a state in the level before, in the
 order of the manifest's parts. ``_instance`` is the number of the instance of the step from the predecessor. In the
-first level, ``_predecessor`` is the index of the initial state, and ``_instance`` is 0. If the search writes tables,
-``states`` also has the columns of ``StateTable``.
+first level, ``_predecessor`` is the index of the initial state, and ``_instance`` is 0.
 
 The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each file
 of its level. They are checked whenever the file is opened.
@@ -35,7 +33,6 @@ import pyarrow.parquet as pq
 from highwater.checker.base.checkpoint_directory import CheckpointDirectory, remove_files
 from highwater.checker.base.files import checksum, is_file_with, sync
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.columns import STATES, TRANSITIONS, with_dictionary
 from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.state_graph import Words
 
@@ -47,7 +44,8 @@ group of a file may have fewer.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
-Columns = dict[str, pa.Array]
+STATES = "states"
+"""The folder of the levels' files."""
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
@@ -69,13 +67,12 @@ class LevelFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 class CommittedLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level.
 
-    ``parts`` are the files of states, ``steps`` the files of transitions.
+    ``parts`` are the files of states.
     """
 
     number: int
     parts: tuple[LevelFile, ...]
     totals: Totals
-    steps: tuple[LevelFile, ...] = ()
 
     @property
     def size(self) -> int:
@@ -108,9 +105,9 @@ class SparkCheckpoint(CheckpointDirectory):
     """
 
     engine = "spark"
-    format = 7
+    format = 8
     files = re.compile(r"level-[0-9]{5,9}\.json|run\.json")
-    folders = re.compile(f"{STATES}|{TRANSITIONS}")
+    folders = re.compile(STATES)
     inside = re.compile(r"level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
 
     # --- the run ----------------------------------------------------------------------------------
@@ -138,9 +135,8 @@ class SparkCheckpoint(CheckpointDirectory):
 
     def commit(self, level: CommittedLevel) -> None:
         """Write the manifest of a level. Raises OSError."""
-        for folder, files in ((STATES, level.parts), (TRANSITIONS, level.steps)):
-            if files:
-                sync(self.directory / folder)
+        if level.parts:
+            sync(self.directory / STATES)
         self.write_manifest(_manifest(level.number), msgspec.to_builtins(level))
 
     def level(self, number: int) -> CommittedLevel | None:
@@ -156,7 +152,7 @@ class SparkCheckpoint(CheckpointDirectory):
         if (
             level.number != number
             or [part.base for part in level.parts] != bases[:-1]
-            or not all(self.inside.fullmatch(part.file) for part in (*level.parts, *level.steps))
+            or not all(self.inside.fullmatch(part.file) for part in level.parts)
         ):
             raise self.damaged(name)
         return level
@@ -181,33 +177,25 @@ class SparkCheckpoint(CheckpointDirectory):
         """Read all files of these levels. Raises InputError if a file is missing or differs from the manifest."""
         for level in levels:
             for part in level.parts:
-                self._verify(STATES, part)
-            for part in level.steps:
-                self._verify(TRANSITIONS, part)
+                self._verify(part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
         """Remove all files that belong to none of these committed levels. Raises OSError."""
         self.remove_unfinished()
-        files = frozenset(part.file for level in levels for part in (*level.parts, *level.steps))
-        for folder in (STATES, TRANSITIONS):
-            remove_files(self.directory / folder, self.inside, files)
+        files = frozenset(part.file for level in levels for part in level.parts)
+        remove_files(self.directory / STATES, self.inside, files)
 
     # --- states -----------------------------------------------------------------------------------
 
-    def writer(
-        self, folder: str, number: int, bucket: int | None, columns: Callable[[Words], Columns]
-    ) -> PartWriter:
-        """A writer for the rows of a bucket in a level. ``columns`` converts rows to the columns of the file.
-
-        It creates no file before the first row.
-        """
+    def writer(self, number: int, bucket: int | None) -> PartWriter:
+        """A writer for the rows of new states of a bucket in a level. It creates no file before the first row."""
         place = "all" if bucket is None else f"{bucket:05}"
         file = f"level-{number:05}-{place}-{uuid.uuid4().hex[:12]}.parquet"
-        return PartWriter(self.directory / folder / file, bucket, columns)
+        return PartWriter(self.directory / STATES / file, bucket)
 
-    def _verify(self, folder: str, part: LevelFile) -> None:
+    def _verify(self, part: LevelFile) -> None:
         """Raises InputError if a file is missing or differs from the level's manifest."""
-        name = f"{folder}/{part.file}"
+        name = f"{STATES}/{part.file}"
         try:
             same = is_file_with(self.directory / name, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -220,7 +208,7 @@ class SparkCheckpoint(CheckpointDirectory):
     @contextmanager
     def open(self, part: LevelFile) -> Iterator[pq.ParquetFile]:
         """Context with the open, verified file of states. Raises InputError if the file is missing or damaged."""
-        self._verify(STATES, part)
+        self._verify(part)
         try:
             with pq.ParquetFile(self.directory / STATES / part.file, memory_map=True) as file:
                 if file.metadata.num_rows != part.count:
@@ -275,7 +263,7 @@ def _words(column: pa.ChunkedArray) -> Words:
     return found
 
 
-def packed_columns(rows: Words) -> Columns:
+def packed_columns(rows: Words) -> dict[str, pa.Array]:
     """The columns from which a search reads its states: of rows (fingerprint, predecessor, words).
 
     Numbers are signed, because Spark's SQL has no unsigned ones.
@@ -291,10 +279,10 @@ def packed_columns(rows: Words) -> Columns:
 
 
 class PartWriter:
-    """Writes rows of words to a new file of a level, as the columns that ``columns`` makes of them."""
+    """Writes rows of words to a new file of a level."""
 
-    def __init__(self, path: Path, bucket: int | None, columns: Callable[[Words], Columns]) -> None:
-        self._path, self.bucket, self._columns = path, bucket, columns
+    def __init__(self, path: Path, bucket: int | None) -> None:
+        self._path, self.bucket = path, bucket
         self._out: _Counted | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[Words] = []
@@ -315,7 +303,7 @@ class PartWriter:
             return
         rows = np.concatenate(self._waiting)
         self._waiting, self._held = [], 0
-        table = pa.table(self._columns(rows))
+        table = pa.table(packed_columns(rows))
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._out = _Counted(self._path.open("xb", buffering=0))
@@ -323,7 +311,7 @@ class PartWriter:
                 pa.PythonFile(self._out, mode="w"),
                 table.schema,
                 compression="lz4",
-                use_dictionary=with_dictionary(table.schema),
+                use_dictionary=False,
                 write_statistics=False,
             )
         self._writer.write_table(table, row_group_size=2 * GROUP)
