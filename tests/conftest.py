@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="package")
 def pinned(request: pytest.FixtureRequest) -> Transcript:
     """The pinned texts of the test's folder."""
-    return Transcript(request.path.parent / "transcript.txt", renews=request.config.getoption("--renew"))
+    return Transcript(request.path, renews=request.config.getoption("--renew"))
 
 
 @pytest.fixture(scope="session")

@@ -17,10 +17,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from difflib import unified_diff
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,17 +35,24 @@ _VARYING = (
     (r"^.*(/s, depth \d+, |: tracing and compiling).*\n?", ""),
     (r" +\d+\.\d+(?=$|  )", " SECONDS"),
     (r"( \([\d,]+/s\))?, \d+\.\d s$", ", SECONDS"),
+    (r"\(\d+\.\d+ s\)|(?<=\"seconds\": )\d+\.\d+", "SECONDS"),
 )
 """What differs between runs: progress, times and rates."""
 
 
-class Transcript:
-    """The sections of a file. ``renews``: replace the sections instead of comparing with them."""
+def sections(test: Path) -> dict[str, str]:
+    """The sections of the transcript beside a test: name → text."""
+    path = test.with_name("transcript.txt")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return dict(part.split("\n", 1) for part in f"\n{text}".split(f"\n{_HEAD}")[1:])
 
-    def __init__(self, path: Path, *, renews: bool) -> None:
-        self._path, self._renews = path, renews
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        self.sections = dict(part.split("\n", 1) for part in f"\n{text}".split(f"\n{_HEAD}")[1:])
+
+class Transcript:
+    """The transcript beside a test. ``renews``: replace its sections instead of comparing with them."""
+
+    def __init__(self, test: Path, *, renews: bool) -> None:
+        self._path, self._renews = test.with_name("transcript.txt"), renews
+        self.sections = sections(test)
 
     def __call__(self, name: str, text: str) -> None:
         """Compare a text with the section of this name, or replace the section."""
@@ -57,21 +65,24 @@ class Transcript:
             pytest.fail(f"{self._path.name}, {name}:\n{changes}\nIf that is intended, renew it with --renew")
 
 
-def played(section: str, folder: Path) -> str:
-    """A section whose commands are executed in an empty folder, with their present output."""
+def played(section: str, folder: Path, see: Callable[[Any], None] = lambda results: None) -> str:
+    """A section whose commands are executed in an empty folder, with their present output.
+
+    ``see`` is called with the JSON results of each command that has keys.
+    """
     (folder / "docs").symlink_to(ROOT / "docs")
     with chdir(folder):
-        return "".join(_parts(section))
+        return "".join(_parts(section, see))
 
 
-def _parts(section: str) -> Iterator[str]:
+def _parts(section: str, see: Callable[[Any], None]) -> Iterator[str]:
     for head, body in _PART.findall(section):
         if head.startswith("-- "):
             Path(head[3:-4]).write_text(body, encoding="utf-8")
-        yield head + ("\n".join([*_output(head[2:]), "", ""]) if head.startswith("$ ") else body)
+        yield head + ("\n".join([*_output(head[2:], see), "", ""]) if head.startswith("$ ") else body)
 
 
-def _output(line: str) -> Iterator[str]:
+def _output(line: str, see: Callable[[Any], None]) -> Iterator[str]:
     command, _, keys = line.partition(" | ")
     words = shlex.split(command)
     variables = [word.split("=", 1) for word in words if re.match(r"[A-Z]+=", word)]
@@ -79,6 +90,7 @@ def _output(line: str) -> Iterator[str]:
         run = highwater(*words[len(variables) :], *(["--json", "-"] if keys else []))
     out, err = run.out, run.err
     if keys:
+        see(run.results)
         out = "".join(f"{k}: {json.dumps(one[k])}\n" for one in run.results for k in shlex.split(keys))
     for place in (f"{Path.cwd()}/", f"{ROOT}/"):
         out, err = out.replace(place, ""), err.replace(place, "")

@@ -21,29 +21,6 @@ def line_of(text: str) -> str:
 WRITE, SEVEN = "s.next.count = 0", "return s.count < 7"
 CLASS_LINE, WRAP_LINE = line_of("class Counter"), line_of(WRITE)
 
-BAD_FILES = {
-    "unknown key": ("symetry = true\n", ["counter.toml:3:", "'symetry'", "did you mean 'symmetry'?"]),
-    "wrong type": ("title = 'x'\nstandard = 'yes'\n", [":4:", "standard: expected `bool`, got `str`"]),
-    "list of numbers": ("properties = [1]\n", [":3:", "properties[0]: expected `str`, got `int`"]),
-    "parameter out of range": ("[parameters]\nsize = 9\ntop = 12\n", [":5:", "top is 1 to 9, not 12"]),
-    "parameter that is a bool": ("[parameters]\ntop = true\n", [":4:", "top is a whole number, not True"]),
-    "unknown parameter": ("[parameters]\ntopp = 1\n", [":4:", "'topp'", "did you mean 'top'?"]),
-    "unknown rule": ("[rules]\nwrap = true\n", [":4:", "'wrap'", "did you mean 'wraps'?"]),
-    "rule that is no bool": ("[rules]\nwraps = 1\n", [":4:", "wraps is true or false, not 1"]),
-    "unknown property": ("properties = ['below_six']\n", [":3:", "did you mean 'below_seven'?"]),
-    "property of a rule that is off": ("properties = ['even_is_small']\n", [":3:", "the rule wraps is off"]),
-    "promise of what is not checked": ("[expect]\nviolated = ['deadlock']\n", [":4:", "'deadlock'"]),
-    "promise of a negative number": (
-        "[expect]\ndistinct_states = -1\n",
-        [":4:", "expect.distinct_states: expected `int` >= 0"],
-    ),
-    "not TOML": ("title = \n", ["counter.toml:3:", "not TOML"]),
-    "unknown profile": ("", ["counter.toml:2:", "'rund'", "did you mean 'round'?"]),
-    "no protocol": ("title = 'protocol'\n", ["counter.toml: protocol: missing"]),
-    "unknown protocol": ("protocol = 'truncaton'\n", [":1:", "did you mean 'truncation'?"]),
-    "the language as a protocol": ("protocol = 'language'\n", [":1:", "unknown protocol 'language'"]),
-    "no such file": ("protocol = 'contour.py'\n", [":1:", "protocol: there is no file", "contour.py"]),
-}
 BAD_PROTOCOLS = [
     ("import nothing_of_this_name\n", "counter.py:1:", "ModuleNotFoundError"),
     ("x = 1\n", "counter.py", "defines no Protocol"),
@@ -66,39 +43,6 @@ BAD_CHANGES = [
     ('Parameter(5, 1, 9, "the last count")', "5", CLASS_LINE, "gives names to a Parameter each"),
 ]
 """A text of the counter's protocol, what replaces it, and parts of the error."""
-BAD_REQUESTS = {
-    "chek": ["'chek'", "did you mean 'check'?"],
-    "check --fisrt": ["--fisrt"],
-    "check truncation/kip-321": ["'truncation/kip-321'", "did you mean 'truncation/kip-"],
-    "check xyzzy": ["'xyzzy'; `highwater list` names them"],
-    "check Makefile": ["Makefile: not a scenario", ".toml"],
-    "mutate docs/examples/register.toml --only isr.py:1 --quiet": ["--only isr.py:1: no mutant of these"],
-    "check ../model/truncation/kip-320": ["unknown scenario"],
-    "check nowhere.toml": ["nowhere.toml: No such file"],
-    "check --engine warp": ["--engine", "'warp'"],
-    "check truncation/kip-320 --set replicas": ["--set replicas: write NAME=VALUE"],
-    "check truncation/kip-320 --set replicas=9": ["--set replicas=9", "1 to 5"],
-    "check truncation/kip-320 --set replica=2": ["did you mean 'replicas'?"],
-    "check truncation/kip-320 --rule fenced_fetch": ["NAME=on or NAME=off"],
-    "check truncation/kip-320 --rule fenced_fech=on": ["did you mean 'fenced_fetch'?"],
-    "check truncation/kip-320 --profile kip-320": ["did you mean 'kip_320'?"],
-    "check truncation/kip-320 --property stron_isr": ["did you mean 'strong_isr'?"],
-    "check --json no/such/place.json": ["--json no/such/place.json"],
-    "check truncation/kip-320 --spark-master local[1]": ["--engine spark"],
-    "check truncation/kip-320 --resume": ["--checkpoint"],
-    "check truncation/kip-320 --engine interpreter --symmetry": ["--symmetry"],
-    "check --limit-states 0": ["--limit-states"],
-    "check --spill no/such": ["--spill", "no/such"],
-    "check --memory inf": ["--memory", "finite number"],
-    "check truncation/kip-320 --fresh --memory 1e308": ["no address space"],
-    "prove truncation/kip-320 --memory nan": ["--memory", "nan"],
-    "check --workers 100000000": ["--workers", "1024"],
-    "gate --update truncation/kip-320 --baseline /dev/full": ["--baseline /dev/full: is no file"],
-    "simulate": ["SCENARIO"],
-    "show strong_is": ["did you mean 'strong_isr'?"],
-    "list --kind cats": ["--kind", "cats"],
-}
-"""Arguments → parts of the error."""
 
 
 def refused(run: Any, parts: Any) -> None:
@@ -109,17 +53,6 @@ def refused(run: Any, parts: Any) -> None:
     assert "Traceback" not in run.err
     for part in parts:
         assert part in run.err
-
-
-@pytest.mark.parametrize(("text", "parts"), BAD_FILES.values(), ids=BAD_FILES)
-def test_scenario_files(counter: Write, text: str, parts: Any) -> None:
-    path = counter(text)
-    if "'rund'" in parts:
-        path.write_text("protocol = 'counter.py'\nprofile = 'rund'\n")
-    if "missing" in parts[0]:
-        path.write_text("title = 'nothing'\n")
-    run = highwater("check", path)
-    refused(run, [str(path.parent), *parts])
 
 
 WRONG = [*BAD_PROTOCOLS, *((COUNTER.replace(old, new), *parts) for old, new, *parts in BAD_CHANGES)]
@@ -139,15 +72,14 @@ def test_a_protocol_file_is_named_as_it_was_given(counter: Write, monkeypatch: p
     refused(highwater("check", path.name), ["highwater: counter.py:8: NameError"])
 
 
+def test_memory_without_address_space() -> None:
+    refused(highwater("check", "truncation/kip-320", "--fresh", "--memory", 1e308), ["no address space"])
+
+
 def test_a_long_error_is_shortened(counter: Write) -> None:
     run = highwater("check", counter(f"{'x' * 9_000} = 1\n"))
     refused(run, ["counter.toml:3: xxx"])
     assert len(run.err) < 4100
-
-
-@pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.items(), ids=BAD_REQUESTS)
-def test_requests(arguments: str, parts: Any) -> None:
-    refused(highwater(*arguments.split()), parts)
 
 
 @pytest.mark.parametrize(
@@ -178,19 +110,6 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "bytes.toml"
     path.write_bytes(b"title = '\xff\xfe'\n")
     refused(highwater("check", path), [f"{path}: not a text in UTF-8"])
-
-
-def test_a_bad_scenario_among_good_ones_stops_all(counter: Write) -> None:
-    refused(highwater("check", "truncation/kip-320", counter("x = 1\n")), ["counter.toml:3:"])
-
-
-def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(counter: Write) -> None:
-    good = counter(name="good.toml")
-    bad = counter("[parameters]\ntop = 9\nsize = 3\n", name="bad.toml")
-    run = highwater("check", good, bad, "--json", "-")
-    assert run.status == 2
-    assert [r["scenario"] for r in run.results] == [str(good)]
-    assert "count leaves 0..3" in run.err
 
 
 # --- untrusted small files ----------------------------------------------------------------------------

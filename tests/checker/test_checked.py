@@ -75,58 +75,6 @@ def changed(clerk: Path, before: str, after: str) -> Path:
     return clerk
 
 
-def test_a_file_alone_is_checked_with_its_liveness(clerk: Path) -> None:
-    done = highwater("check", str(clerk), "--rule", "in_turn=off")
-    assert done.status == 1
-    assert "is_served" in done.out
-    assert "checked: 1 invariant, 1 liveness property" in (done.out + done.err)
-
-
-def test_it_holds_where_the_clerk_goes_round(clerk: Path) -> None:
-    result = highwater("check", str(clerk), "--rule", "in_turn=on", "--json", "-")
-    assert result.status == 0, result.err
-    (scenario,) = result.results
-    assert scenario["checked"] == {
-        "invariants": ["another_is_next"],
-        "step_properties": [],
-        "liveness": ["is_served"],
-        "deadlock": False,
-    }
-    assert scenario["not_checked"] == []
-
-
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        (("--property", "another_is_next"), "not named by --property"),
-    ],
-)
-def test_unchecked_properties_are_reported(clerk: Path, more: tuple[str, ...], why: str) -> None:
-    done = highwater("check", str(clerk), *more)
-    assert f"checked: 1 invariant; not checked: liveness property is_served ({why})" in " ".join(
-        (done.out + done.err).split()
-    )
-    (scenario,) = highwater("check", str(clerk), *more, "--json", "-").results
-    assert scenario["not_checked"] == [{"property": "is_served", "kind": "liveness", "why": why}]
-
-
-def test_walks_and_proofs_say_that_they_leave_liveness_out(clerk: Path) -> None:
-    for command in (("simulate", "--walks", "5"), ("prove",), ("prove", "--induction")):
-        said = " ".join(highwater(*command[:1], str(clerk), *command[1:]).out.split())
-        assert "not checked: liveness property is_served" in said, command
-
-
-def test_properties_left_out_by_the_scenario_are_reported(clerk: Path) -> None:
-    scenario = clerk.with_name("clerk.toml")
-    scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n')
-    for command in ("check", "show"):
-        done = highwater(command, str(scenario))
-        assert done.status == 0
-        assert "not checked: liveness property is_served (not named by the scenario)" in " ".join(
-            (done.out + done.err).split()
-        )
-
-
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -163,12 +111,6 @@ def test_a_rule_that_is_consulted_under_another_alone_is_consulted(clerk: Path) 
     text = text.replace('if self.on("in_turn")', 'if self.on("in_turn") or self.on("other")')
     clerk.write_text(text)
     assert highwater("check", str(clerk)).status == 0
-
-
-def test_with_symmetry_skipped_liveness_is_reported() -> None:
-    done = highwater("check", "docs/examples/tla/simple_allocator.py", "--symmetry")
-    assert done.status == 0, done.err
-    assert "(fairness tells steps apart" in " ".join(done.out.split()).partition("not checked: ")[2]
 
 
 def test_helpers_are_checked_only_if_a_scenario_names_them() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
@@ -36,38 +35,6 @@ def test_every_listed_name_can_be_shown(kind: str, every: Any) -> None:
             assert entry["name"] in [s["name"] for s in shown]
 
 
-def test_standard_scenarios_are_marked() -> None:
-    lines = highwater("list").out.splitlines()
-    assert any(line.startswith("* kip-320 ") and "KIP-320" in line for line in lines)
-
-
-def test_a_scenario() -> None:
-    out = highwater("show", "truncation/kip-320").out
-    assert "expected: every property holds, 39,619 states, 22 levels" in out
-    assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
-    assert "leader_epoch_lookup    off" in out
-    assert "fenced_fetch           on" in out
-    assert re.search(r"strong_isr +For each replica that believes it leads", out)
-
-
-def test_an_action_with_its_guards() -> None:
-    (entry,) = highwater("show", "follower_fetch", "--json", "-").results
-    guards = {g["name"]: g["profiles"] for g in entry["guards"]}
-    assert guards["both are in the same leader epoch"] == ["kip_320"]
-    assert guards["the follower's last record matches"] == ["kip_320_first_try"]
-    assert len(guards["the leader has a record there"]) == 5
-    text = highwater("show", "follower_fetch").out
-    lines = [line.split("  only in ") for line in text.splitlines()]
-    assert [line[1] for line in lines if line[0].strip() == "both are in the same leader epoch"] == [
-        "kip_320"
-    ]
-
-
-def test_a_rule_and_where_it_is_on() -> None:
-    (entry,) = highwater("show", "matching_tail", "--json", "-").results
-    assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
-
-
 def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are folded at the terminal's width; without a terminal they are not."""
     for name in ("partitions_with_active_isr_members_are_led", "replication/small-letter"):
@@ -79,12 +46,6 @@ def test_nothing_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
         assert max(map(len, folded)) <= 80
         assert " ".join(folded).split() == " ".join(whole).split()
         assert folded.count("") == whole.count("") > 0
-
-
-def test_a_name_with_its_protocol() -> None:
-    (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
-    assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
-    assert highwater("show", "elsewhere:strong_isr").status == 2
 
 
 def test_a_part_of_a_name_and_a_pattern_choose() -> None:
@@ -146,42 +107,3 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
         told |= {of: source for e in entries for of, source in e.get("checked_by", {}).items()}
         assert stated.checked_by.items() <= told.items(), name
         assert {e["meaning"] for e in entries} == {stated.meaning}, name
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        (
-            "a_pre_vote_is_won",
-            ["reachability goal, of steps, of quorum, source 996.1", "A voter that requests"],
-        ),
-        ("registrations_are_the_brokers", ["invariant of replication, source B8, 966.12", "a helper: "]),
-        ("has_min_isr", ["asked by replay of the metadata log (source 966.19)"]),
-        ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
-    ],
-)
-def test_show_prints_the_kind_of_a_property(name: str, says: list[str]) -> None:
-    lines = highwater("show", name).out.splitlines()
-    assert lines[0] == name
-    for text in says:
-        assert any(line.strip().startswith(text) for line in lines), text
-
-
-def test_show_lists_the_scenarios_of_a_property() -> None:
-    out = highwater("show", "a_pre_vote_is_won").out
-    assert "quorum/reach-votes" in out[out.index("expected to be reached in") :]
-    out = highwater("show", "quorum/reach-votes").out
-    assert "every goal is reached" in out
-    assert "a_pre_vote_is_won" in out[out.index("\ngoals\n") :]
-    out = highwater("show", "quorum:hwm_is_committed").out
-    assert "quorum/small-elections" in out[out.index("checked in") :]
-
-
-def test_show_lists_helpers_and_goals_of_a_protocol() -> None:
-    for protocol, title, name in (
-        ("replication", "helper properties", "registrations_are_the_brokers"),
-        ("quorum", "reachability goals", "a_pre_vote_is_won"),
-    ):
-        out = highwater("show", protocol).out
-        section = out[out.index(f"\n{title}\n") :]
-        assert name in section.split("\n\n")[0]

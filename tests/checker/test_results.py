@@ -19,7 +19,7 @@ from highwater.checker.scenarios.request import asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
-from tests.checker.schema import problems, result_problems
+from tests.checker.schema import problems
 from tests.command import highwater
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
@@ -122,34 +122,6 @@ def gate() -> Model:
 @pytest.fixture(scope="module")
 def example(gate: Model) -> Counterexample:
     return found(gate)
-
-
-def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None:
-    text = "\n".join(counterexample.plain(gate, example))
-    assert "   6  the controller fences broker 0" in text
-    assert "        = promise: records [0] are committed by broker 0: log [] → [0]; shown[0] [] → [0]" in text
-    assert "        = promise: none of its steps: log [0] → []" in text
-    assert "No action of promise does this, before → after:" in text
-    assert re.search(r"^  log +\[0\] → \[\]$", text, re.M)
-    assert (
-        "  nearest: more is lost than may be (by another data loss) (lose); "
-        "refused by 'min ISR - 1 brokers have lost data'" in text
-    )
-    assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
-
-
-def test_the_json_shows_both_sides() -> None:
-    run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
-    assert result_problems(*run.results) == []
-    (violation,) = run.results[0]["violations"]
-    told = violation["abstract"]
-    assert told["protocol"] == "promise"
-    assert (told["before"]["log"], told["after"]["log"]) == ([0], [])
-    assert [step["action"] for step in told["steps"]] == [None, None, "write", "commit", None]
-    assert told["steps"][3]["parameters"] == {"run": [0], "b": 0}
-    (near,) = told["near"]
-    assert near["refused_by"] == ["min ISR - 1 brokers have lost data"]
-    assert near["differs"]["void"] == {"would_be": True, "is": False}
 
 
 def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from highwater.checker import runner
 from highwater.checker.base import text
 from highwater.checker.base import text as words
-from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import Status, worst
 from highwater.checker.base.text import columns, folded
 from highwater.checker.report import counterexample, summary
@@ -199,19 +198,6 @@ def test_a_run_with_a_pruned_step_is_refused() -> None:
         follow(cut, Interpreter(cut), run)
 
 
-def test_the_text(model: Any, number: Any) -> None:
-    one, rest = number["increase()"], number["rest()"]
-    lines = [click.unstyle(x) for x in tell(model, followed(model, rest, *[one] * 7))]
-    assert lines[0] == "below_seven (C1) is violated at depth 9, after 8 steps."
-    assert lines[1] == "  It says: The count stays below seven."
-    assert lines[3:6] == [
-        "   1  initial state",
-        "   2  rest()         changes nothing",
-        "   3  count one      count 0 → 1",
-    ]
-    assert lines[-2:] == ["The state that violates below_seven:", "  count  7"]
-
-
 def test_changes_are_folded_at_the_terminal_s_width() -> None:
     model = asked("truncation/kip-320").model()
     elect = next(i for i, x in enumerate(model.instances) if str(x) == "controller_elect_leader(replica=0)")
@@ -316,64 +302,11 @@ def test_every_scenario_has_one_whole_line(everything: Any, width: Any) -> None:
     assert words <= properties, "a name was broken"
 
 
-def test_the_verdict_is_shortened_to_the_width(everything: Any) -> None:
-    two = kept("truncation/truncate-to-hwm"), kept("truncation/kip-101")
-    wide, medium, narrow = ("\n".join(lines(two, width)) for width in (100, 86, 79))
-    assert "violated (expected): strong_isr at depth 12" in wide
-    assert "violated (expected): strong_isr, weak_isr" in medium
-    assert "violated (expected): 2 properties" in narrow
-
-
-def test_goals_are_shown_as_there_is_room() -> None:
-    def verdict(outcome: Any, width: int = 100) -> Any:
-        return lines([outcome], width)[-1].split(None, 1)[1].strip()
-
-    one = kept("quorum/reach-observer")
-    assert "a_member_hears_of_an_epoch_before_a_voter at depth 12" in verdict(one, 160)
-    assert "reached: 4 goals" in verdict(kept("quorum/reach-votes"))
-    assert "holds; 6 goals reached" in verdict(kept("zookeeper/reach"))
-    two = kept("replication/upgrade-mixed-old-fetcher")
-    assert "keeps_the_promise at depth 12; 1 goal reached" in verdict(two, 180)
-    assert "violated (expected): 2 properties" in verdict(two)
-    missed = replace(one, goal_runs=())
-    assert "not reached (not expected): a_member_hears_of_an_epoch_before_a_voter" in verdict(missed, 140)
-
-
-def test_numbers_give_way_to_the_verdict() -> None:
-    one = [kept("replication/defect-truncate-to-hwm")]
-    assert lines(one, 82)[0].split() == ["scenario", "verdict", "states", "depth", "seconds"]
-    assert lines(one, 74)[0].split() == ["scenario", "verdict", "states", "depth"]
-    assert lines(one, 60)[0].split() == ["scenario", "verdict"]
-
-
-def test_groups_have_one_heading_and_files_keep_their_path() -> None:
-    several = [kept(n) for n in ("truncation/kip-101", "truncation/kip-320", "zookeeper/before-kip-380")]
-    shown = lines(several)
-    assert [line.split()[0] for line in shown] == [
-        *("truncation", "kip-101", "kip-320"),
-        *("zookeeper", "before-kip-380"),
-    ]
-    assert [("states" in line) for line in shown] == [True, False, False, False, False]
-    mine = lines([kept("docs/examples/register.toml"), kept("truncation/kip-320")])
-    assert [line.split()[0] for line in mine[1:]] == ["docs/examples/register.toml", "truncation/kip-320"]
-
-
 def test_of_a_long_path_the_end_is_given() -> None:
     assert summary.short_name("docs/examples/register.toml") == "docs/examples/register.toml"
     long = f"/home/somebody/{'deep/' * 9}protocols/mine/first.toml"
     assert summary.short_name(long) == "…/deep/deep/protocols/mine/first.toml"
     assert summary.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
-
-
-def test_unexpected_verdicts_are_marked() -> None:
-    wrong = outcome("truncation/kip-320", ["weak_isr"])
-    missing = outcome("truncation/kip-101", [], states=59_788)
-    unended = outcome("truncation/kip-279", [], stopped_by="states")
-    shown = lines([kept("truncation/kip-320-first-try"), wrong, missing, unended])
-    assert [line[:2] for line in shown] == ["tr", "  ", "! ", "! ", "! "]
-    assert "violated (not expected): weak_isr at depth 12" in shown[2]
-    assert "holds (not expected)" in shown[3]
-    assert "inconclusive" in shown[4]
 
 
 def test_the_last_line() -> None:
@@ -393,37 +326,6 @@ def test_the_last_line() -> None:
     )
     assert said([other]).startswith("1 scenario violated (parameters overridden: expectations not checked): ")
     assert said([unended]).startswith("1 scenario inconclusive: ")
-
-
-def test_notes_of_several_are_counts_and_of_one_all_of_them() -> None:
-    first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
-    first.search.cut["log_size"] = 5
-    first.search.actions |= {"elect": 3, "lose": 0}
-    checked = "checked: 2 invariants, 4 step properties; 1 of 1 scenarios leave some declared property out"
-    assert list(summary.attention([second])) == [checked]
-    assert list(summary.attention([first, second])) == [
-        "checked: 4 invariants, 8 step properties; 2 of 2 scenarios leave some declared property out",
-        "of 2 scenarios 1 have an action that is never taken, 1 prune steps at a bound (--verbose lists them)",
-    ]
-    alone = str(first).splitlines()
-    assert "  pruned at a bound: 5 steps at log_size" in alone
-    assert "  never taken: lose" in alone
-
-
-def test_many_scenarios_are_summed_up_by_protocol(
-    everything: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wrong = outcome("truncation/kip-320", ["weak_isr"])
-    for verbose in (False, True):
-        summary.finish([*everything, wrong], JsonOutput(None), quiet=True, verbose=verbose, seconds=1.0)
-        out = capsys.readouterr().out
-        assert ("quorum/liveness-elections" in out) is False
-        assert ("  liveness-elections " in out) is verbose
-        assert "truncation/kip-320: weak_isr is violated, but expected to hold" in out
-    summary.finish([*everything, wrong], JsonOutput(None), quiet=True, seconds=1.0)
-    shown = capsys.readouterr().out.splitlines()
-    assert any(re.fullmatch(r"promise +1 +[\d,]+ +\d+\.\d  as expected", line) for line in shown)
-    assert any(line.startswith("truncation") and line.endswith("1 not as expected") for line in shown)
 
 
 # --- verdict, expectation and exit status of a result, for each way in which a search can end ---------

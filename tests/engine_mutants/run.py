@@ -90,12 +90,14 @@ class Copy:
 
 
 def naming(root: Path, file: str) -> list[str]:
-    """The test files that import a module, those with few imports first."""
+    """The test files that import a module or pin the texts of commands, those with few imports first."""
     package, _, name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
     module = rf"highwater\.{re.escape(f'{package}.{name}')}\b"
     pattern = re.compile(rf"{module}|from highwater\.{re.escape(package)} import (\([^)]*|.*)\b{name}\b")
     texts = {path: path.read_text() for path in (root / "tests").rglob("test_*.py")}
-    found = [path for path, text in texts.items() if pattern.search(text)]
+    found = [
+        path for path, text in texts.items() if pattern.search(text) or "tests.transcript import" in text
+    ]
     found.sort(key=lambda path: (texts[path].count("highwater."), path))
     return [path.relative_to(root).as_posix() for path in found]
 
