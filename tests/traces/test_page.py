@@ -19,7 +19,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports import page as page_module
 from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.page import known_promises, write_page
+from highwater.traces.reports.page import known_meanings, write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.checker.schema import problems
 from tests.traces.json_changes import put
@@ -173,10 +173,10 @@ def test_findings_without_a_timeline_are_in_the_data(tmp_path: Path) -> None:
     (said,) = found["report"]["findings"]
     assert {**said, "facts": {}} == report.findings[0].to_json()
     assert found["report"]["unexplained"] == [report.unexplained[0].to_json()]
-    assert found["promises"] == {"elr_only_under_min_isr": known_promises()["elr_only_under_min_isr"]}
+    assert found["meanings"] == {"elr_only_under_min_isr": known_meanings()["elr_only_under_min_isr"]}
     report.find(Finding("1", "new", None, {"offset": 3}, None, "said"))
-    _, (own,) = written(tmp_path, report, promises={"new": "It holds.", "not used": "x"})
-    assert own["promises"] == {"new": "It holds."}
+    _, (own,) = written(tmp_path, report, meanings={"new": "It holds.", "not used": "x"})
+    assert own["meanings"] == {"new": "It holds."}
 
 
 def evil_report(text: str) -> Report:

@@ -34,7 +34,7 @@ class Breach:
     ``sure`` is false while a change of the partition that the broker has not logged yet could explain the violation.
     """
 
-    promise: Statement
+    violated: Statement
     event: BrokerEvent
     summary: str
     lost: int
@@ -215,7 +215,7 @@ class BrokerView:
         self._leos: dict[int, int] = {}
         self._behind: dict[int, events.HwmMoved] = {}
         self._joining: dict[int, tuple[int, int, events.IsrSubmitted]] = {}
-        self._said: dict[tuple[str, int], Breach] = {}
+        self._reported: dict[tuple[str, int], Breach] = {}
         self._between: list[events.HwmMoved] | None = None
         self._late: events.HwmMoved | None = None
 
@@ -468,9 +468,9 @@ class BrokerView:
         apply, so the previous settings may hold until the next line of state-change.log.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
-        told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
-        certain = [value for value in told if value is not None]
-        if replicas is None or len(certain) < len(told):
+        possible = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
+        certain = [value for value in possible if value is not None]
+        if replicas is None or len(certain) < len(possible):
             return None
         return effective_min_isr(min(certain), replicas)
 
@@ -494,7 +494,7 @@ class BrokerView:
         )
         moved = event.after - event.before
         stands = observed.hwm_stands_under_min_isr
-        seen = self._said.get((stands.name, known.partition_epoch))
+        seen = self._reported.get((stands.name, known.partition_epoch))
         if seen is not None:
             moved += seen.lost
             seen.lost = moved
@@ -565,7 +565,7 @@ class BrokerView:
 
     def _see(
         self,
-        promise: Statement,
+        violated: Statement,
         what: int,
         event: events.BrokerEvent,
         summary: str,
@@ -573,19 +573,19 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record and return a violation of ``promise``; None if it is a repetition, or if too many are stored.
+        """Record and return a violation of ``violated``; None if it is a repetition, or if too many are stored.
 
-        It is a repetition if this tenure already has a violation of ``promise`` with the same number ``what``, for
+        It is a repetition if this tenure already has a violation of ``violated`` with the same number ``what``, for
         example a broker id. An HWM that moves back is never a repetition. ``lost`` is the number of records affected,
         and ``at_risk`` describes them.
         """
-        if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
+        if (violated.name, what) in self._reported and violated is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:
             self.dropped += 1
             return None
-        seen = Breach(promise, event, summary, lost, at_risk, sure)
-        self._said[promise.name, what] = seen
+        seen = Breach(violated, event, summary, lost, at_risk, sure)
+        self._reported[violated.name, what] = seen
         self.seen.append(seen)
         if not sure:
             self._unsure.append(seen)

@@ -540,14 +540,14 @@ def _diverges(start: int, kept: int, high: int) -> str:
 
 def _incomplete(name: str, at: Json, time: int | None, facts: Json, evidence: str, at_risk: str) -> Finding:
     """The finding that a leader starts without committed records; ``evidence`` shows that they were committed."""
-    source, promise = facts["elected_from"], statements.leader_completeness
+    source, violated = facts["elected_from"], statements.leader_completeness
     how = "restarted in" if facts["restarted"] else f"elected from {source} for" if source else "elected for"
     diverges = _diverges(facts["leo"], facts["first_lost"], facts["end_lost"])
     summary = (
         f"broker {facts['leader']}, {how} leader epoch {facts['leader_epoch']}, starts at LEO {facts['leo']}; "
         f"{evidence}{diverges}"
     )
-    return Finding(promise.source, promise.name, name, at, time, summary, at_risk, KIP, facts=facts)
+    return Finding(violated.source, violated.name, name, at, time, summary, at_risk, KIP, facts=facts)
 
 
 # --- data logs -------------------------------------------------------------------------------------------

@@ -326,8 +326,8 @@ class Watermarks:
 
     def _from_view(self, name: str, seen: Breach) -> Finding:
         return Finding(
-            seen.promise.source, seen.promise.name, name, place(seen.event), self._utc(seen.event), seen.summary,
-            seen.at_risk, RULEBOOK.origin(seen.promise.source),
+            seen.violated.source, seen.violated.name, name, place(seen.event), self._utc(seen.event), seen.summary,
+            seen.at_risk, RULEBOOK.origin(seen.violated.source),
             facts={"broker": seen.event.broker, "records": seen.lost},
         )  # fmt: skip
 

@@ -431,17 +431,17 @@ class Following:
         for id, one in ledger.ended.items():
             offset = one.position.get("offset", self._next_offset)
             if id not in reported and (not reading.is_new or offset >= self._next_offset):
-                yield self._change(OPENED, self._said(one))
+                yield self._change(OPENED, self._as_reported(one))
             if id in reported:
-                yield self._change(CLOSED, self._said(one))
+                yield self._change(CLOSED, self._as_reported(one))
         ledger.ended.clear()
         for id, one in ledger.open.items():
             if one is self._compared.get(id):
                 continue
             if id not in reported:
-                yield self._change(OPENED, self._said(one))
-            elif (said := self._said(one)) != reported[id]:
-                yield self._change(CHANGED, said)
+                yield self._change(OPENED, self._as_reported(one))
+            elif (now := self._as_reported(one)) != reported[id]:
+                yield self._change(CHANGED, now)
         self._compared = dict(ledger.open)
         for id in sorted(reported.keys() - ledger.open.keys()):
             if self._has_ended(reading, reported[id]):
@@ -450,7 +450,7 @@ class Following:
             reading.is_new = False
             self._next_offset = max(self._next_offset, self._tail.next_offset)
 
-    def _said(self, one: Incident) -> Mapping[str, Any]:
+    def _as_reported(self, one: Incident) -> Mapping[str, Any]:
         """An incident as it is reported: as before, if the lines that decided it are in rotated logs of brokers."""
         known = self.reported.get(one.id)
         if known is not None and known["severity"] in (LOST, UNCLEAN) and one.severity == AT_RISK:

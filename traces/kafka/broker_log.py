@@ -525,8 +525,8 @@ class BrokerLog:
     def take(self, line: bytes) -> Iterator[BrokerEvent]:
         """Read the events of the next line. Raises TraceError if a number is impossible."""
         self._number += 1
-        if self._broker is None and (said := _BROKER.search(line, 0, 400)):
-            self._broker = int(said[1])
+        if self._broker is None and (match := _BROKER.search(line, 0, 400)):
+            self._broker = int(match[1])
         needle = _NEEDLES.search(line)
         if needle is None:
             return

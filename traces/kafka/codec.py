@@ -42,7 +42,6 @@ FORMATS = {
 }
 """The fixed-width types, with their format characters of the struct module."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_INTS = [struct.Struct(f">{n}i") for n in range(32)]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -80,37 +79,15 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("Varint is too long, the most significant bit in the 5th byte is set")
 
 
-def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
+def read_length(data: bytes, at: int) -> tuple[int, int]:
     """Read a list's compact length, -1 for null; returns the length and the position after it.
 
-    Elements have at least ``width`` bytes; a length that exceeds the remaining bytes raises ValueError.
+    An element has at least a byte; a length that exceeds the remaining bytes raises ValueError.
     """
-    n = data[at]
-    if n < 128:
-        at += 1
-    else:
-        n, at = read_varint(data, at)
-    if (n - 1) * width > len(data) - at:
+    n, at = read_varint(data, at)
+    if n - 1 > len(data) - at:
         raise ValueError(f"a length of {n - 1} elements, and {len(data) - at} bytes are left")
     return n - 1, at
-
-
-def _read_brokers(data: bytes, at: int) -> tuple[list[int] | None, int]:
-    n = data[at]
-    if 0 < n < 32:
-        # The usual case: the unpacking itself checks the length against the remaining bytes.
-        return list(_INTS[n - 1].unpack_from(data, at + 1)), at + 4 * n - 3
-    n, at = read_length(data, at, 4)
-    if n < 0:
-        return None, at
-    return list(struct.unpack_from(f">{n}i", data, at)), at + 4 * n
-
-
-def _read_uuids(data: bytes, at: int) -> tuple[list[str] | None, int]:
-    n, at = read_length(data, at, 16)
-    if n < 0:
-        return None, at
-    return [uuid_text(data[i : i + 16]) for i in range(at, at + 16 * n, 16)], at + 16 * n
 
 
 def _read_text(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -150,14 +127,10 @@ def _read_bytes(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _array_reader(of: Type, version: int) -> Reader:
-    if of == "int32":
-        return _read_brokers
-    if of == "uuid":
-        return _read_uuids
     element = reader(Field("element", of), version)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
-        n, at = read_length(data, at, 1)
+        n, at = read_length(data, at)
         if n < 0:
             return None, at
         found = []
@@ -198,126 +171,40 @@ def reader(field: Field, version: int) -> Reader:
         return _read_bytes
     form, show = struct.Struct(">" + FORMATS[kind]), _SHOWN.get(kind, _same)
 
-    unpack, width = form.unpack_from, form.size
+    def read_fixed(data: bytes, at: int) -> tuple[Any, int]:
+        return show(form.unpack_from(data, at)[0]), at + form.size
 
-    def read_number(data: bytes, at: int) -> tuple[Any, int]:
-        return unpack(data, at)[0], at + width
-
-    def read_shown(data: bytes, at: int) -> tuple[Any, int]:
-        return show(unpack(data, at)[0]), at + width
-
-    return read_number if kind not in _SHOWN else read_shown
-
-
-def _run_reader(fields: list[Field]) -> StructReader:
-    """Return a function that reads adjacent fixed-width fields in one step."""
-    form = struct.Struct(">" + "".join(FORMATS[str(f.type)] for f in fields))
-    unpack, size, names = form.unpack_from, form.size, tuple(f.name for f in fields)
-    shown = tuple((f.name, _SHOWN[str(f.type)]) for f in fields if f.type in _SHOWN)
-
-    if len(fields) == 1 and not shown:
-        (only,) = names
-
-        def read_one(data: bytes, at: int, values: Values) -> int:
-            (values[only],) = unpack(data, at)
-            return at + size
-
-        return read_one
-    if [f.type for f in fields] == ["int32", "uuid"]:
-        # A partition and its topic: nearly every record of a log begins with them.
-        number, ident = names
-
-        def read_partition(data: bytes, at: int, values: Values) -> int:
-            values[number], raw = unpack(data, at)
-            values[ident] = uuid_text(raw)
-            return at + size
-
-        return read_partition
-
-    def read(data: bytes, at: int, values: Values) -> int:
-        values.update(zip(names, unpack(data, at), strict=True))
-        for name, show in shown:
-            values[name] = show(values[name])
-        return at + size
-
-    return read
-
-
-def _single_reader(field: Field, version: int) -> StructReader:
-    read_value, name = reader(field, version), field.name
-
-    def read(data: bytes, at: int, values: Values) -> int:
-        values[name], at = read_value(data, at)
-        return at
-
-    return read
+    return read_fixed
 
 
 def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
     """Return a function that reads a structure with its tagged fields. Unknown tags are skipped."""
     present = [f for f in fields if f.since <= version]
-    plain = [f for f in present if f.tag is None]
-    steps: list[StructReader] = []
-    run: list[Field] = []
-    for field in plain:
-        if isinstance(field.type, str) and field.type in FORMATS:
-            run.append(field)
-            continue
-        if run:
-            steps.append(_run_reader(run))
-            run = []
-        steps.append(_single_reader(field, version))
-    if run:
-        steps.append(_run_reader(run))
-    order = [f.name for f in present]
-    tagged = {
-        f.tag: (order.index(f.name), f.name, f.default, reader(f, version))
-        for f in present
-        if f.tag is not None
-    }
-    last_plain = max((order.index(f.name) for f in plain), default=-1)
+    plain = [(f.name, reader(f, version)) for f in present if f.tag is None]
+    tagged = {f.tag: (f.name, f.default, reader(f, version)) for f in present if f.tag is not None}
 
-    def read_tags(data: bytes, at: int, values: Values, count: int) -> int:
-        previous, highest, in_order = -1, last_plain, True
+    def read(data: bytes, at: int, values: Values) -> int:
+        for name, read_value in plain:
+            values[name], at = read_value(data, at)
+        count, at = read_varint(data, at)
+        previous = -1
         for _ in range(count):
-            tag, size = data[at], data[at + 1]
-            if tag < 128 and size < 128:
-                at += 2
-            else:
-                tag, at = read_varint(data, at)
-                size, at = read_varint(data, at)
+            tag, at = read_varint(data, at)
+            size, at = read_varint(data, at)
             end = at + size
             if tag <= previous:
                 raise ValueError("tagged fields out of order")
             if tag in tagged:
-                place, name, default, read_value = tagged[tag]
+                name, default, read_value = tagged[tag]
                 value, at = read_value(data, at)
                 if at != end:
                     raise ValueError(f"{name} does not fill its tagged field")
                 if value != default:
                     values[name] = value
-                    if place < highest:
-                        in_order = False
-                    else:
-                        highest = place
             previous, at = tag, end
-        if not in_order:
-            found = dict(values)
-            values.clear()
-            values.update((name, found[name]) for name in order if name in found)
+        if count:  # Kafka's dump tool shows the fields in the schema's order
+            values.update([(f.name, values.pop(f.name)) for f in present if f.name in values])
         return at
-
-    def read(data: bytes, at: int, values: Values) -> int:
-        for step in steps:
-            at = step(data, at, values)
-        count = data[at]
-        if not count:
-            return at + 1
-        if count > 127:
-            count, at = read_varint(data, at)
-        else:
-            at += 1
-        return read_tags(data, at, values, count)
 
     return read
 

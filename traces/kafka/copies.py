@@ -186,10 +186,10 @@ def _of_dump(path: Path) -> Iterator[tuple[int, int, int]]:
     with Source(path) as source:
         for line in map(bare, split(source)):
             if line.startswith(b"baseOffset: "):
-                said = _BATCH.match(line)
-                if said is None:
+                match = _BATCH.match(line)
+                if match is None:
                     raise TraceError(path, None, None, "a batch without its checksum")
-                yield int(said[1]), int(said[2]), -1
+                yield int(match[1]), int(match[2]), -1
 
 
 _KINDS: dict[_Reader, tuple[str, str]] = {

@@ -55,8 +55,8 @@ class ReplicaLog:
     def extend(self, base: int, last: int, epoch: int, line: int) -> None:
         """Add a batch with the offsets ``base`` to ``last`` (inclusive). Raises TraceError if it is out of order."""
         if last < base or base < self.end or (self.epochs and epoch < self.epochs[-1][0]):
-            said = f"{base} of leader epoch {epoch} does not go on from before"
-            raise TraceError(self.path, line, "baseOffset", said)
+            what = f"{base} of leader epoch {epoch} does not go on from before"
+            raise TraceError(self.path, line, "baseOffset", what)
         if not self.epochs or self.epochs[-1][0] != epoch:
             if len(self.epochs) >= MAX_EPOCHS:
                 raise TraceError(self.path, line, "partitionLeaderEpoch", f"more than {MAX_EPOCHS} of them")
@@ -135,11 +135,11 @@ class _Reading:
             return
         broker = self._broker
         if broker is None:
-            said = BROKER_NUMBER.search(dumped)
-            if said is None:
+            match = BROKER_NUMBER.search(dumped)
+            if match is None:
                 message = "which broker's is this? Name the file data-node0.txt, with the broker's number"
                 raise TraceError(self._path, number, None, f"{message}: {printable(dumped, 80)}")
-            broker = int(said[1])
+            broker = int(match[1])
         folder, topic, partition, base = found.groups()
         if folder not in self._segments and len(self._segments) >= MAX_REPLICAS:
             raise TraceError(self._path, number, None, f"more than {MAX_REPLICAS} replicas")

@@ -21,7 +21,7 @@ from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.messages.metadata_index import NEVER, History, MetadataIndex
-from highwater.traces.messages.request_lines import Asked, Fetch, Proposal, RequestLine
+from highwater.traces.messages.request_lines import Fetch, Proposal, RequestedPartition, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
@@ -162,13 +162,13 @@ class ControllerRequests:
             for version in history.with_partition_epoch(found.leader_epoch, found.answer_partition_epoch)[:1]:
                 self._offset.add(round(line.answered), version.time)
                 self._accepted.append((line.path, line.answered - version.time))
-        self.proposals.append((history, replace(found, line=replace(line, said=None))))
+        self.proposals.append((history, replace(found, line=replace(line, exchange=None))))
         return True
 
     def add_heartbeat(self, line: RequestLine) -> None:
         """Add a heartbeat. One with an error is dropped."""
-        request = line.said.request
-        if not line.said.response.error_code:
+        request = line.exchange.request
+        if not line.exchange.response.error_code:
             self._heartbeats.append((line.arrived, request.broker_id, request.current_metadata_offset))
 
     @property
@@ -209,22 +209,25 @@ class ControllerRequests:
 
 @dataclass
 class Context:
-    """The data shared by all checks of request logs: ``asked`` has the requests to controllers."""
+    """The data shared by all checks of request logs: ``to_controllers`` has the requests to controllers."""
 
     index: MetadataIndex
     report: Report
     verdicts: Verdicts = field(init=False)
     clocks: Clocks = field(default_factory=Clocks)
-    asked: ControllerRequests = field(init=False)
+    to_controllers: ControllerRequests = field(init=False)
     rules: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.verdicts, self.asked = Verdicts(self.report), ControllerRequests(self.index, self.clocks)
+        self.verdicts, self.to_controllers = (
+            Verdicts(self.report),
+            ControllerRequests(self.index, self.clocks),
+        )
         self.rules = frozenset(self.report.rules)
 
     def finding(
         self,
-        promise: Statement,
+        violated: Statement,
         rule: str,
         line: RequestLine,
         partition: str,
@@ -236,9 +239,9 @@ class Context:
         """Report the violation of a property by a message."""
         position = {"file": str(line.path), "line": line.line}
         kip = RULEBOOK.origin(rule)
-        said = rule, promise.name, partition, position, round(line.ended), summary, at_risk, kip
+        known = rule, violated.name, partition, position, round(line.ended), summary, at_risk, kip
         is_reliable = self.verdicts.is_reliable(partition)
-        self.report.find(Finding(*said, certain, is_reliable, dict(facts or {})))
+        self.report.find(Finding(*known, certain, is_reliable, dict(facts or {})))
 
 
 LINES_MS = 3000.0
@@ -312,15 +315,15 @@ class Leadership:
         for version in reversed(self.versions):
             if version.time <= end + CLOCKS_MS:
                 yield version
-                if context.asked.had_replayed(self.broker, version.position, start - CLOCKS_MS):
+                if context.to_controllers.had_replayed(self.broker, version.position, start - CLOCKS_MS):
                     return
 
     # --- fetches --------------------------------------------------------------------------------------
 
-    def fetched(self, fetch: Fetch, asked: Asked) -> None:
+    def fetched(self, fetch: Fetch, requested: RequestedPartition) -> None:
         """Record a fetch that the leader used."""
-        taken, offset = fetch.line.taken, asked.offset
-        if asked.last_epoch < self.epoch:
+        taken, offset = fetch.line.taken, requested.offset
+        if requested.last_epoch < self.epoch:
             self.leso = max(self.leso, offset)
         known = self.holds(fetch.replica, offset, taken)
         if fetch.epoch >= 0 and (not known.epochs or known.epochs[-1][1] != fetch.epoch):

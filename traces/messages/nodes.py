@@ -21,10 +21,10 @@ from highwater.traces.messages.metadata_index import NEVER, History
 from highwater.traces.messages.request_lines import (
     CONSUMER,
     Answer,
-    Asked,
     Fetch,
     Key,
     Produced,
+    RequestedPartition,
     RequestLine,
     Sessions,
 )
@@ -68,39 +68,39 @@ class Node:
         if fetch.replica == CONSUMER:
             verdicts.outside["fetch of a consumer"] += 1
             return
-        asked = self.sessions.take(fetch)
+        requested = self.sessions.take(fetch)
         if fetch.error:
             verdicts.outside[f"fetch without a session, error {fetch.error}"] += 1
             return
         for key, answer in fetch.answers.items():
-            wanted = asked.get(key)
+            wanted = requested.get(key)
             if wanted is None:
                 verdicts.guessed["a partition of a session that began before the log"] += 1
             else:
                 self._fetched(fetch, key, wanted, answer)
-        for key, wanted in fetch.asked.items():
+        for key, wanted in fetch.requested.items():
             if key not in fetch.answers:
                 self._fetched(fetch, key, wanted, None)
 
-    def _fetched(self, fetch: Fetch, key: Key, asked: Asked, answer: Answer | None) -> None:
+    def _fetched(self, fetch: Fetch, key: Key, requested: RequestedPartition, answer: Answer | None) -> None:
         context, history = self.context, self._history(key)
         if history is None:
             return
         if answer is not None and answer.error:
-            self._refused(history, fetch, asked, answer.error)
+            self._refused(history, fetch, requested, answer.error)
             return
         if not self._is_sender_known(history, fetch):
             return
         context.verdicts.explained[SENT] += 1
-        led = self._leads(history, asked.leader_epoch, fetch.line)
+        led = self._leads(history, requested.leader_epoch, fetch.line)
         if led is None:
-            self._held(history, fetch, asked)
+            self._held(history, fetch, requested)
             return
         if self._is_stale(led, fetch):
             return
         context.verdicts.explained[ANSWERED] += 1
         if answer is None or answer.diverging is None:
-            led.fetched(fetch, asked)
+            led.fetched(fetch, requested)
         if answer is not None:
             led.answered(fetch.line, answer.hwm)
         self._judge(led)
@@ -123,7 +123,7 @@ class Node:
         later = context.index.registered_later(sender, fetch.epoch)
         if fetch.epoch < 0 or later is None:
             return False
-        knew = context.asked.had_replayed(self.broker, later.position, fetch.line.taken - CLOCKS_MS)
+        knew = context.to_controllers.had_replayed(self.broker, later.position, fetch.line.taken - CLOCKS_MS)
         if not knew or profiles.stale_epochs_are_refused(sent=fetch.epoch, known=later.epoch):
             return False
         context.finding(
@@ -134,16 +134,16 @@ class Node:
         )  # fmt: skip
         return True
 
-    def _refused(self, history: History, fetch: Fetch, asked: Asked, error: int) -> None:
+    def _refused(self, history: History, fetch: Fetch, requested: RequestedPartition, error: int) -> None:
         """B2. Check an answer that refuses a fetch: the broker must be able to know a reason."""
         verdicts, line = self.context.verdicts, fetch.line
-        self._held(history, fetch, asked)
+        self._held(history, fetch, requested)
         if error in NOT_THERE:
             verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
         elif error not in (NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH):
             verdicts.outside[f"fetch answered with error {error}"] += 1
             return
-        elif not self._can_refuse(history, fetch, asked.leader_epoch, error):
+        elif not self._can_refuse(history, fetch, requested.leader_epoch, error):
             guards = ("nothing that the broker can know refuses it",)
             verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
             return
@@ -159,11 +159,11 @@ class Node:
         later = self.context.index.registered_later(fetch.replica, fetch.epoch)
         return known != epoch or (later is not None and later.time <= line.answered + CLOCKS_MS)
 
-    def _held(self, history: History, fetch: Fetch, asked: Asked) -> None:
+    def _held(self, history: History, fetch: Fetch, requested: RequestedPartition) -> None:
         """Record the offset of a fetch that the leader can have used on arrival, before its leader epoch ended."""
-        led, begins = self.led.get(history.number), history.begins(asked.leader_epoch)
+        led, begins = self.led.get(history.number), history.begins(requested.leader_epoch)
         if led is not None and begins is not None and begins.leader == self.broker:
-            led.holds(fetch.replica, asked.offset, fetch.line.taken)
+            led.holds(fetch.replica, requested.offset, fetch.line.taken)
             self._judge(led)
 
     # --- writes ---------------------------------------------------------------------------------------
@@ -237,18 +237,18 @@ class Node:
             return None
         return self._begin(history, epoch, led)
 
-    def _former(self, history: History, asked: int, leads: int, line: RequestLine) -> None:
-        assert not profiles.leader_answers_in_its_epoch(asked=asked, leads=leads)
+    def _former(self, history: History, epoch: int, leads: int, line: RequestLine) -> None:
+        assert not profiles.leader_answers_in_its_epoch(asked=epoch, leads=leads)
         self.context.finding(
             statements.leader_answers_in_its_epoch, "B2", line, history.name,
-            f"broker {self.broker} answered a fetch of leader epoch {asked}, which is not the one that it leads in",
+            f"broker {self.broker} answered a fetch of leader epoch {epoch}, which is not the one that it leads in",
             "the follower's log may differ from the leader's",
         )  # fmt: skip
 
     def _begin(self, history: History, epoch: int, former: Leadership | None) -> Leadership:
         versions = history.of_epoch(epoch)
         whole = self.first is not None and versions[0].time > self.first
-        proposed = self.context.asked.proposed(self.broker, history, epoch)
+        proposed = self.context.to_controllers.proposed(self.broker, history, epoch)
         led = Leadership(self.broker, history, epoch, versions, whole, deque(proposed))
         if former is not None:
             self._close(former)

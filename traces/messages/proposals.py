@@ -98,7 +98,7 @@ def _is_named_rightly(context: Context, led: Leadership, proposal: Proposal, mem
     The right broker epoch is the one in the member's last fetch. A repeated proposal must have the same broker epoch
     as when it was first sent.
     """
-    fetched, said = _named_first(context, led, proposal, member), "when it sent the same proposal before"
+    fetched, when = _named_first(context, led, proposal, member), "when it sent the same proposal before"
     if fetched is None:
         known = led.followers[member].epochs if member in led.followers else []
         before = [epoch for time, epoch in known if time <= _until(proposal)]
@@ -108,12 +108,12 @@ def _is_named_rightly(context: Context, led: Leadership, proposal: Proposal, mem
         if not before or not (certain or led.is_whole):
             context.verdicts.guessed["the broker epoch of a member that was heard before"] += 1
             return True
-        fetched, said = before[-1], "in its last fetch"
+        fetched, when = before[-1], "in its last fetch"
     if profiles.proposals_name_fetched_epochs(named=named, fetched=fetched):
         return True
     context.finding(
         statements.proposals_name_fetched_epochs, "903.3", proposal.line, led.name,
-        f"leader {led.broker} named broker epoch {named} of broker {member}, which had {fetched} {said}",
+        f"leader {led.broker} named broker epoch {named} of broker {member}, which had {fetched} {when}",
         "an incarnation can join the ISR with fewer records than the leader knows of",
     )  # fmt: skip
     return False
@@ -127,7 +127,7 @@ def _named_first(context: Context, led: Leadership, proposal: Proposal, member: 
     """
     first: int | None = None
     members = [m for m, _ in proposal.members]
-    for earlier in context.asked.proposed(led.broker, led.history, led.epoch):
+    for earlier in context.to_controllers.proposed(led.broker, led.history, led.epoch):
         if earlier.line.arrived >= proposal.line.arrived:
             break
         if earlier.partition_epoch != proposal.partition_epoch:
@@ -165,7 +165,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         verdicts.outside["AlterPartition of a partition with too many brokers"] += 1
         return
     recorded = _recorded(proposal)
-    told: list[tuple[tuple[str, ...], Any]] = []
+    possible: list[tuple[tuple[str, ...], Any]] = []
     for position, version in context.index.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
         if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
             continue  # a change that this proposal made
@@ -173,8 +173,8 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         if answer == recorded:
             verdicts.explained[DECIDED] += 1
             return
-        told.append((refused_by, answer))
-    answers = {answer[0] for _, answer in told}
+        possible.append((refused_by, answer))
+    answers = {answer[0] for _, answer in possible}
     if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
         sent, latest = proposal.broker_epoch, context.index.latest_epoch(proposal.broker)
         text = (
@@ -188,7 +188,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
             text = f"the controller accepted broker {member} with broker epoch {sent} although {latest} was registered"
             if _stale(context, history, proposal, text, sent, latest):
                 return
-    refused_by, answer = told[-1] if told else ((), ("no such partition then",))
+    refused_by, answer = possible[-1] if possible else ((), ("no such partition then",))
     verdicts.not_explained(
         line, history.name, DECIDED, refused_by, {"answer": (answer, recorded)}, b=proposal.broker
     )  # fmt: skip
@@ -306,7 +306,7 @@ def _registrations(
 def in_flight(context: Context) -> None:
     """B7, B8. Report each proposal that arrives while its leader has another one for the partition in flight."""
     last: dict[tuple[int, int], Proposal] = {}
-    for history, proposal in context.asked.proposals:
+    for history, proposal in context.to_controllers.proposals:
         key = proposal.broker, history.number
         before, last[key] = last.get(key), proposal
         if before is None or before.broker_epoch != proposal.broker_epoch:

@@ -83,7 +83,7 @@ class _Topic(_Form, Generic[_T], rename="camel", gc=False, frozen=True):
     topic: str | None = None
 
 
-class Asked(
+class RequestedPartition(
     Struct,
     rename={"leader_epoch": "currentLeaderEpoch", "offset": "fetchOffset", "last_epoch": "lastFetchedEpoch"},
     gc=False,
@@ -130,7 +130,7 @@ class _Sender(_Form, rename="camel", gc=False, frozen=True):
 class _FetchRequest(_Form, rename="camel", gc=False, frozen=True):
     session_id: Number
     session_epoch: Number
-    topics: list[_Topic[Asked]]
+    topics: list[_Topic[RequestedPartition]]
     replica_state: _Sender | None = None
     replica_id: Number | None = None
     forgotten_topics_data: list[_Topic[Number]] | None = None
@@ -256,7 +256,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     ended: float
     listener: str
     connection: str
-    said: Any
+    exchange: Any
     """The decoded request and response, an ``Exchanged``; None once they are no longer needed."""
 
     def wrong(self, field: str | None, message: str) -> TraceError:
@@ -354,23 +354,23 @@ def _parsed(path: Path, number: int, text: bytes, api: int, ended: float) -> Req
     try:
         if not text.isascii():
             text.decode()  # msgspec does not check the bytes of skipped texts
-        said = _DECODERS[api].decode(text)
+        exchange = _DECODERS[api].decode(text)
     except RecursionError:
         raise TraceError(path, number, None, "JSON nested too deeply") from None
     except ValidationError as wrong:
         raise TraceError(path, number, *mismatch(wrong)) from None
     except (DecodeError, UnicodeDecodeError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
-    total, queued = said.total_time_ms, said.request_queue_time_ms
-    if said.request_header.request_api_key != api:
+    total, queued = exchange.total_time_ms, exchange.request_queue_time_ms
+    if exchange.request_header.request_api_key != api:
         raise TraceError(path, number, "requestHeader.requestApiKey", "stands twice")
     if queued > total:
         raise TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
-    taken, connection = ended - total + queued, said.connection
-    sent = said.send_time_ms + said.response_queue_time_ms + said.throttle_time_ms
+    taken, connection = ended - total + queued, exchange.connection
+    sent = exchange.send_time_ms + exchange.response_queue_time_ms + exchange.throttle_time_ms
     return RequestLine(
         path, number, api, ended - total, taken, max(taken, ended - sent), ended,
-        connection.partition("-")[0], connection, said,
+        connection.partition("-")[0], connection, exchange,
     )  # fmt: skip
 
 
@@ -396,15 +396,15 @@ CONSUMER = -1
 class Fetch(Struct, gc=False, frozen=True):
     """A fetch and its answer. ``replica`` is a broker or CONSUMER; ``epoch`` is the broker epoch, −1 for none.
 
-    ``asked_session`` is the session in the fetch; ``session`` is the one in the answer.
+    ``continued_session`` is the session in the fetch; ``session`` is the one in the answer.
     """
 
     line: RequestLine
     replica: int
     epoch: int
-    asked_session: int
+    continued_session: int
     session_epoch: int
-    asked: dict[Key, Asked]
+    requested: dict[Key, RequestedPartition]
     forgotten: tuple[Key, ...]
     error: int
     session: int
@@ -458,9 +458,9 @@ def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iter
 
 def read_fetch(line: RequestLine) -> Fetch:
     """Read a fetch and its answer from a line. Raises TraceError if a field is missing."""
-    said = line.said
-    request: _FetchRequest = said.request
-    response: _FetchResponse = said.response
+    exchange = line.exchange
+    request: _FetchRequest = exchange.request
+    response: _FetchResponse = exchange.response
     sender = request.replica_state
     replica = request.replica_id if sender is None else sender.replica_id
     if replica is None:
@@ -477,10 +477,10 @@ def read_fetch(line: RequestLine) -> Fetch:
 
 def read_produce(line: RequestLine) -> list[Produced]:
     """Read a produce request and its answer, partition by partition. Raises TraceError if a topic has no name or id."""
-    said = line.said
-    request: _ProduceRequest = said.request
-    is_answered = said.response != ""
-    topics: list[_WrittenTopic] = said.response.responses if is_answered else request.topic_data
+    exchange = line.exchange
+    request: _ProduceRequest = exchange.request
+    is_answered = exchange.response != ""
+    topics: list[_WrittenTopic] = exchange.response.responses if is_answered else request.topic_data
     found = []
     for topic in topics:
         name = topic.name if topic.topic_id is None else topic.topic_id
@@ -493,9 +493,9 @@ def read_produce(line: RequestLine) -> list[Produced]:
 
 def read_alter(line: RequestLine) -> list[Proposal]:
     """Read the proposals in an AlterPartition request and their answers. Raises TraceError if one is incomplete."""
-    said = line.said
-    request: _AlterRequest = said.request
-    response: _AlterResponse = said.response
+    exchange = line.exchange
+    request: _AlterRequest = exchange.request
+    response: _AlterResponse = exchange.response
     answers = {(name, p.partition_index): p for name, p in _by_key(line, "response.topics", response.topics)}
     found = []
     for name, p in _by_key(line, "request.topics", request.topics):
@@ -513,7 +513,7 @@ def read_alter(line: RequestLine) -> list[Proposal]:
             raise line.wrong("response.topics", f"no answer for partition {p.partition_index}")
         proposal = Proposal(
             line, request.broker_id, request.broker_epoch, key, p.leader_epoch, p.partition_epoch, members,
-            p.leader_recovery_state == 1, said.request_header.request_api_version, answer.error_code,
+            p.leader_recovery_state == 1, exchange.request_header.request_api_version, answer.error_code,
             answer.leader_id, answer.leader_epoch, tuple(answer.isr), answer.partition_epoch,
         )  # fmt: skip
         found.append(proposal)
@@ -526,7 +526,7 @@ def read_alter(line: RequestLine) -> list[Proposal]:
 # new data. A partition in neither list is fetched again as before. After a missing line, only the partitions that later
 # fetches list are known.
 
-MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
+MAX_SESSIONS, MAX_REQUESTED = 2_000, 100_000
 """The most sessions of followers that are stored (the last used ones), and the most partitions of each."""
 FULL, CLOSING = 0, -1
 """The session epochs of a fetch that lists all partitions, and of a fetch that ends its session."""
@@ -537,7 +537,7 @@ class Session:
     """A fetch session: the session epoch of its last fetch, and its partitions as last requested."""
 
     epoch: int
-    asked: dict[Key, Asked] = field(default_factory=dict)
+    requested: dict[Key, RequestedPartition] = field(default_factory=dict)
 
 
 class Sessions:
@@ -548,29 +548,29 @@ class Sessions:
         """The sessions by number, the last used one last."""
         self.gaps = 0
 
-    def take(self, fetch: Fetch) -> Mapping[Key, Asked]:
+    def take(self, fetch: Fetch) -> Mapping[Key, RequestedPartition]:
         """Update the sessions with a fetch, and return the partitions that the fetch requests.
 
         The result is valid until the next fetch.
         """
         if fetch.session_epoch <= FULL:
-            self._sessions.pop(fetch.asked_session, None)
+            self._sessions.pop(fetch.continued_session, None)
             if fetch.session_epoch == FULL and fetch.session and not fetch.error:
-                self._keep(fetch.session, Session(0, dict(fetch.asked)))
-            return fetch.asked
-        session = self._sessions.pop(fetch.asked_session, None)
+                self._keep(fetch.session, Session(0, dict(fetch.requested)))
+            return fetch.requested
+        session = self._sessions.pop(fetch.continued_session, None)
         if session is None or session.epoch + 1 != fetch.session_epoch:
             self.gaps += 1
             session = Session(fetch.session_epoch)
         session.epoch = fetch.session_epoch
-        if len(session.asked) > MAX_ASKED:
-            session.asked.clear()
-        session.asked.update(fetch.asked)
+        if len(session.requested) > MAX_REQUESTED:
+            session.requested.clear()
+        session.requested.update(fetch.requested)
         for key in fetch.forgotten:
-            session.asked.pop(key, None)
-        if fetch.session == fetch.asked_session:
+            session.requested.pop(key, None)
+        if fetch.session == fetch.continued_session:
             self._keep(fetch.session, session)
-        return session.asked
+        return session.requested
 
     def _keep(self, number: int, session: Session) -> None:
         self._sessions.pop(number, None)

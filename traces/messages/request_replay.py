@@ -107,7 +107,9 @@ class Requests:
         try:
             self._controllers()
             for path in self.paths:
-                for line in read_request_log(path, self.counted, _OF_BROKERS, self.context.asked.offset_ms):
+                for line in read_request_log(
+                    path, self.counted, _OF_BROKERS, self.context.to_controllers.offset_ms
+                ):
                     self._of_broker(line)
             for node in self._nodes.values():
                 node.finish()
@@ -127,30 +129,30 @@ class Requests:
 
     def _controllers(self) -> None:
         """Read and check the requests to controllers."""
-        asked, verdicts = self.context.asked, self.context.verdicts
+        to_controllers, verdicts = self.context.to_controllers, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
             for line in read_request_log(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
                     for proposal in read_alter(line):
-                        if not asked.add_proposal(proposal):
+                        if not to_controllers.add_proposal(proposal):
                             verdicts.outside[_UNKNOWN] += 1
                 elif line.api == REGISTRATION:
-                    asked.registrations.append(line)
+                    to_controllers.registrations.append(line)
                 else:
                     verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
-                    asked.add_heartbeat(line)
-        asked.finish()
-        for registration in asked.registrations:
+                    to_controllers.add_heartbeat(line)
+        to_controllers.finish()
+        for registration in to_controllers.registrations:
             self._registered(registration)
-        for history, proposal in asked.proposals:
+        for history, proposal in to_controllers.proposals:
             proposals.decided(self.context, history, proposal)
         proposals.in_flight(self.context)
 
     def _registered(self, line: RequestLine) -> None:
         """Check a registration: if it was accepted, the metadata log must have it."""
         verdicts, index = self.context.verdicts, self.context.index
-        broker, response = line.said.request.broker_id, line.said.response
+        broker, response = line.exchange.request.broker_id, line.exchange.response
         if response.error_code:
             verdicts.outside[f"registration answered with error {response.error_code}"] += 1
         elif index.registered(broker, response.broker_epoch) <= line.answered + CLOCKS_MS:
@@ -177,7 +179,7 @@ class Requests:
                 node.take_produce(line, read_produce(line))
 
     def _is_quorums(self, fetch: Fetch) -> bool:
-        for topic, _ in fetch.asked or fetch.answers:
+        for topic, _ in fetch.requested or fetch.answers:
             return topic in QUORUM
         return self.broker_of(fetch.line) is None
 

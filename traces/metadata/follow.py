@@ -83,7 +83,7 @@ class RecordGroups:
             return
         yield from self._divided(offsets, time, values)
 
-    def settle(self) -> Iterator[list[Record]]:
+    def release(self) -> Iterator[list[Record]]:
         """Return the held records in groups, although the next batch of their decision is missing.
 
         Raises TraceError if a transaction is too large.
@@ -172,7 +172,7 @@ class MetadataFollower(Tracker):
         """Follow the records of one batch. Raises TraceError if a record in it cannot be read."""
         self.path = path
         if batch.leader_epoch != self._epoch and not self.is_loading:
-            for group in self.groups.settle():
+            for group in self.groups.release():
                 self.cut_off(group)
             self.written_by(batch.leader_epoch, batch.base_offset, batch.timestamp)
         values, time = batch.values, batch.timestamp
@@ -194,33 +194,20 @@ class MetadataFollower(Tracker):
 
     def changes(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> None:
         """Follow changes of partitions, each a decision of its own. Raises TraceError if a change cannot be read."""
-        partitions, changes, no_ops = self.image.partitions, 0, 0
-        followed: set[int] = set()
+        partitions, no_ops, followed = self.image.partitions, 0, set[int]()
         for position, value in enumerate(values):
-            # The loop does what ``change_of`` and ``Partition.transition`` do, without calls.
             if value[1] != CHANGE:
                 no_ops += 1
                 continue
-            if followed and position in followed:
+            if position in followed:
                 continue
             partition = partitions.get(value[KEY])
             if partition is None:
                 self._unknown_partition(offsets[position], time, value)
                 continue
             change = value[BEFORE_KEY] + value[AFTER_KEY]
-            transition = partition.belief.transitions.get(partition.binding.symbols.get(change))
-            if (
-                transition is not None
-                and transition.is_plain
-                and partition.state is None
-                and partition.resized is None
-            ):
-                partition.belief = transition.after
-                partition.partition_epoch += transition.changes
-                partition.leader_epoch += transition.bumps
-                changes += transition.changes
-                if transition.is_timed:
-                    self.reporter.conditions(partition, transition.after, time)
+            transition = partition.transition(change)
+            if self.take_plain(partition, transition, time):
                 continue
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:
@@ -232,9 +219,7 @@ class MetadataFollower(Tracker):
                     places.append(offsets[other])
             self.follow(partition, observations, places, time, transition)
             self.index()
-        self.report.changes += changes
-        if no_ops:
-            self.reporter.skipped("NO_OP_RECORD", no_ops)
+        self.reporter.skipped("NO_OP_RECORD", no_ops)
 
     def _of_assignment(
         self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
@@ -271,9 +256,9 @@ class MetadataFollower(Tracker):
         self.group(records)
         self.is_last = False
 
-    def settle(self) -> None:
+    def follow_held(self) -> None:
         """Follow the records held for an incomplete decision, although the rest may still come."""
-        for group in self.groups.settle():
+        for group in self.groups.release():
             self.cut_off(group)
         self.publish()
 
@@ -329,7 +314,7 @@ class MetadataFollower(Tracker):
 
     def finish(self) -> None:
         """End the log: follow incomplete groups, and add the profile and the doubts to the report."""
-        self.settle()
+        self.follow_held()
         for group in self.groups.close():
             self.group(group)
         if note := self.groups.note():

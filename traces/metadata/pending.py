@@ -152,7 +152,7 @@ class Pending:
         """Follow each partition through its collected observations."""
         observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
-        tracker, changes, watched = self._tracker, 0, bool(self._brokers)
+        tracker, watched = self._tracker, bool(self._brokers)
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
@@ -160,20 +160,13 @@ class Pending:
                 transition = partition.transition(content(pairs[0][0]))
             else:
                 transition = partition.transition_by([content(found) for found, _ in pairs])
-            is_followed_closely = partition.state is not None or partition.resized is not None
-            if transition is None or not transition.is_plain or is_followed_closely:
+            if not tracker.take_plain(partition, transition, self._time):
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
                 transition = followed.transition
                 pairs = list(zip(followed.observations, followed.offsets, strict=True))
-            else:
-                changes += transition.changes
-                partition.advance(transition)
-                if transition.is_timed:
-                    tracker.reporter.conditions(partition, transition.after, self._time)
             if watched and transition is not None and transition.changes:
                 explained += _explained(partition, transition, pairs)
-        tracker.report.changes += changes
         tracker.index()
         if explained:
             explained.sort(key=lambda e: e.offset)

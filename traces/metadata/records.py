@@ -635,8 +635,8 @@ def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     concerned = []
     has_rule = "min_isr_change_clears_elr" in tracker.automaton().beliefs.rules
     if not pending.cleared(name, record.offset) and has_rule:
-        asked = {"min.insync.replicas": ("changed", "not changed")}
-        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, topic=name)
+        differences = {"min.insync.replicas": ("changed", "not changed")}
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", differences, topic=name)
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed

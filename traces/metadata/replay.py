@@ -77,7 +77,7 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]]]
 def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
     """Compare a snapshot with the image at its offset. A snapshot that cannot be read is reported as damage."""
     report = follower.report
-    follower.settle()
+    follower.follow_held()
     try:
         found = _differences(follower, snapshot)
     except TraceError as unreadable:
@@ -262,7 +262,7 @@ def replay_metadata(
                     report.bytes_read, report.bytes_total = log.bytes_read, log.bytes_total
                     if progress is not None:
                         progress(report)
-        follower.settle()
+        follower.follow_held()
     except KeyboardInterrupt:
         report.interrupted = True
     except TraceError as wrong:

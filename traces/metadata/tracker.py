@@ -142,6 +142,21 @@ class Tracker:
 
     # --- partitions -----------------------------------------------------------------------------------
 
+    def take_plain(self, partition: Partition, transition: Transition | None, time: int) -> bool:
+        """Let a partition take its cached transition. False, and nothing is done, if there is none or it has news."""
+        if (
+            transition is None
+            or not transition.is_plain
+            or partition.state is not None
+            or partition.resized is not None
+        ):
+            return False
+        partition.advance(transition)
+        self.report.changes += transition.changes
+        if transition.is_timed:
+            self.reporter.conditions(partition, transition.after, time)
+        return True
+
     def follow(
         self,
         partition: Partition,

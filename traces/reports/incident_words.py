@@ -143,45 +143,47 @@ def loss_causes(loss: Finding, group: Group) -> list[str]:
     """Sentences about the cause of a loss of committed records."""
     known = loss.facts
     election = group.of("leader_elected_cleanly", "leader_completeness")
-    said = [
+    sentences = [
         _of_loss(known, group)
         if election is None or "after" not in election.facts
         else _elected(election, group)
     ]
     if known.get("hwm") is not None:
-        said.append(f"Its log ended at offset {known['leo']}; the high watermark had reached {known['hwm']}.")
+        sentences.append(
+            f"Its log ended at offset {known['leo']}; the high watermark had reached {known['hwm']}."
+        )
     else:
-        said.append(
+        sentences.append(
             f"Its log ended at offset {known['leo']}; the former ISR had records up to {known['end_lost']}."
         )
     if known["leo"] > known["first_lost"]:
-        said.append(f"Its log diverges from the committed records at offset {known['first_lost']}.")
-    said += _circumstances(group)
+        sentences.append(f"Its log diverges from the committed records at offset {known['first_lost']}.")
+    sentences += _circumstances(group)
     if shown := group.with_fact("shown"):
         before, after = shown.facts["shown_before"], shown.facts["shown"]
-        said.append(
+        sentences.append(
             f"Consumers saw the log end at offset {before}, and later at {after}."
             if after < before
             else f"Consumers that had read up to offset {before} now see different records below it."
         )
-    return said
+    return sentences
 
 
 def election_causes(election: Finding, group: Group) -> list[str]:
     """Sentences about the cause of an unclean election."""
-    said = [_elected(election, group)]
+    sentences = [_elected(election, group)]
     complete = election.facts.get("complete")
     if complete is not None:
-        said.append(
+        sentences.append(
             f"Its log ended at offset {complete['leo']}; the high watermark had reached {complete['hwm']}."
         )
     elif group.has_logs:
-        said.append("The brokers' logs in the input do not show whether records were lost.")
+        sentences.append("The brokers' logs in the input do not show whether records were lost.")
     else:
-        said.append(
+        sentences.append(
             "The metadata log does not show whether records were lost. Add the brokers' logs to the input."
         )
-    return said + _circumstances(group)
+    return sentences + _circumstances(group)
 
 
 def stuck_causes(group: Group) -> list[str]:
@@ -192,24 +194,24 @@ def stuck_causes(group: Group) -> list[str]:
     at = _metadata(head)
     if cause == "change_min_isr":
         emptied = f"the ELR ({brokers(before['elr'])})" if before["elr"] else "the last known leader"
-        said = [
+        sentences = [
             f"{_min_isr_change(head.facts)}.",
             f"The controller then cleared {emptied} of the leaderless partition.",
         ]
     elif cause == "register" and had:
-        said = [
+        sentences = [
             f"A broker registered after an unclean shutdown, so the controller removed {brokers(had)} "
             f"from ISR and ELR{at}."
         ]
     elif had:
-        said = [f"{_capital(brokers(had))} left ISR and ELR{at}."]
+        sentences = [f"{_capital(brokers(had))} left ISR and ELR{at}."]
     else:
-        said = [f"The ISR and the ELR are empty{at}."]
+        sentences = [f"The ISR and the ELR are empty{at}."]
     known = after["last_known_elr"]
-    said.append(
+    sentences.append(
         f"The last known leader is {brokers(known)}." if known else "No last known leader is recorded."
     )
-    return said + ([] if cause == "change_min_isr" else _after_setting(group))
+    return sentences + ([] if cause == "change_min_isr" else _after_setting(group))
 
 
 def was_deleted(deleted: tuple[int, int] | tuple[None, None]) -> str:
@@ -221,39 +223,39 @@ def was_deleted(deleted: tuple[int, int] | tuple[None, None]) -> str:
 
 def risks(group: Group) -> list[str]:
     """Sentences about why committed records can be lost."""
-    said = []
+    sentences = []
     standing = group.of("elr_only_under_min_isr")
     if gone := strangers(group):
         at, many, names = _metadata(group.head), len(gone) > 1, brokers(gone)
         if _was_reassigned(group):
             stay = "they stay" if many else "it stays"
-            said.append(f"A reassignment removed {names} from the replicas, but {stay} in the ELR{at}.")
+            sentences.append(f"A reassignment removed {names} from the replicas, but {stay} in the ELR{at}.")
         else:
             are = "are in the ELR but are not replicas" if many else "is in the ELR but is not a replica"
-            said.append(f"{_capital(names)} {are}{at}.")
-        said.append(
+            sentences.append(f"{_capital(names)} {are}{at}.")
+        sentences.append(
             "A broker that is not a replica deletes its log. If it becomes a replica again, it can be elected without "
             "the records."
         )
     elif standing is not None and standing.facts.get("min_isr") is not None:
         after, min_isr = standing.facts["after"], standing.facts["min_isr"]
         stays = "stays" if len(after["elr"]) == 1 else "stay"
-        said.append(
+        sentences.append(
             f"{_capital(brokers(after['elr']))} {stays} in the ELR although the ISR {after['isr']} has "
             f"min.insync.replicas ({min_isr}) members{_metadata(group.head)}."
         )
-        said.append("The high watermark no longer waits for ELR members, but they can still be elected.")
+        sentences.append("The high watermark no longer waits for ELR members, but they can still be elected.")
     few = group.of("enough_are_electable")
     if few is not None and few.facts.get("min_isr") is not None:
-        said.append(
+        sentences.append(
             f"ISR and ELR together have fewer members than min.insync.replicas ({few.facts['min_isr']})."
         )
     for facts in (f.facts for f in group.findings if "member_of" in f.facts):
-        said.append(
+        sentences.append(
             f"The log of broker {facts['broker']}, in the {facts['member_of']}, ended at offset {facts['leo']}, below "
             f"the high watermark {facts['hwm']}."
         )
-    return [*(said or observed(group)), *_after_setting(group)]
+    return [*(sentences or observed(group)), *_after_setting(group)]
 
 
 def shut_out_causes(group: Group) -> list[str]:
@@ -329,18 +331,18 @@ def members_that_lack(group: Group) -> dict[int, str]:
 
     A former ELR member that is in the ISR at the end of the input has every committed record.
     """
-    said, now = _members_that_lack(group), group.final
+    lacking, now = _members_that_lack(group), group.final
     if now is None:
-        return said
+        return lacking
     left = {"ISR": set(now.isr), "ELR": set(now.elr) - set(now.isr)}
-    return {b: of for b, of in said.items() if b in left[of]}
+    return {b: of for b, of in lacking.items() if b in left[of]}
 
 
 def _members_that_lack(group: Group) -> dict[int, str]:
     """The members that can be elected, and may lack records, when the incident began: each with its set."""
-    said = {f.facts["broker"]: f.facts["member_of"] for f in group.findings if "member_of" in f.facts}
+    lacking = {f.facts["broker"]: f.facts["member_of"] for f in group.findings if "member_of" in f.facts}
     found = group.of("elr_only_under_min_isr")
-    return said if found is None else said | dict.fromkeys(found.facts["after"]["elr"], "ELR")
+    return lacking if found is None else lacking | dict.fromkeys(found.facts["after"]["elr"], "ELR")
 
 
 def can_lack(group: Group) -> set[int]:
@@ -415,23 +417,23 @@ def _circumstances(group: Group) -> list[str]:
 
     They give the settings, the time without a leader, and whether KIP-966 intends the election.
     """
-    said = []
+    sentences = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""
         where = f" (metadata offset {setting['offset']})" if setting else ""
-        said.append(f"{UNCLEAN}{of} was true{where}.")
-    said += _after_setting(group)
+        sentences.append(f"{UNCLEAN}{of} was true{where}.")
+    sentences += _after_setting(group)
     first = next((f for f in group.before if f.property == "somebody_is_electable"), None)
     if first is not None:
-        said.append(f"The partition had no eligible leader from {moment(first.time)}{_metadata(first)}.")
+        sentences.append(f"The partition had no eligible leader from {moment(first.time)}{_metadata(first)}.")
     elif group.before:
-        said += risks(Group(group.partition, group.before))[:1]
+        sentences += risks(Group(group.partition, group.before))[:1]
     election = group.of("leader_elected_cleanly")
     if election is not None and _is_designed(group, election):
-        said.append(
+        sentences.append(
             "KIP-966 intends this election in its first phase (966.15: the controller elects the last known leader)."
         )
-    return said
+    return sentences
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
@@ -456,17 +458,17 @@ def _after_setting(group: Group) -> list[str]:
 def _min_isr_change(facts: Mapping[str, Any]) -> str:
     """A change of min.insync.replicas in words, with the set values if known, else the effective values (966.2)."""
     changed = facts["resized"]
-    told = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
-    if told is None:
+    setting_json = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
+    if setting_json is None:
         return f"{MIN_ISR} was changed"
-    setting = SettingChange.from_json(told)
+    setting = SettingChange.from_json(setting_json)
     before = setting.before if changed is None else setting.before or str(changed["before"])
     after = setting.value if changed is None else setting.value or str(changed["after"])
     how = "changed"
     if changed is not None:
         how = "lowered" if changed["after"] < changed["before"] else "raised"
     values = f" from {before}" * (before is not None) + f" to {after}" * (after is not None)
-    return f"{MIN_ISR} {_level(told)} was {how}{values} (metadata offset {setting.position})"
+    return f"{MIN_ISR} {_level(setting_json)} was {how}{values} (metadata offset {setting.position})"
 
 
 def _level(setting: Mapping[str, Any]) -> str:

@@ -151,8 +151,8 @@ def _replicas(group: Group) -> tuple[int, ...]:
 
 
 def _elects(finding: Finding) -> bool:
-    told = finding.property in ("leader_elected_cleanly", "leader_completeness")
-    return told or not finding.facts.keys().isdisjoint({"lost", "gone", "shown"})
+    is_election = finding.property in ("leader_elected_cleanly", "leader_completeness")
+    return is_election or not finding.facts.keys().isdisjoint({"lost", "gone", "shown"})
 
 
 def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:

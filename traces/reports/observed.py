@@ -193,9 +193,9 @@ class FinalState:
 
     def to_json(self) -> Json:
         """The final state as plain data for JSON."""
-        said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-        del said["followers"], said["topic_id"]
-        return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
+        fields = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        del fields["followers"], fields["topic_id"]
+        return {**fields, "waits_for": list(self.waits_for) if self.is_offline else []}
 
 
 FROM_ISR, FROM_ELR, FROM_OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
@@ -422,8 +422,8 @@ class SettingChange:
 
     def to_json(self) -> dict[str, Any]:
         """The setting change as plain data for JSON."""
-        said = asdict(self)
-        return {"offset": said.pop("position"), **said}
+        fields = asdict(self)
+        return {"offset": fields.pop("position"), **fields}
 
 
 @dataclass(frozen=True, slots=True)

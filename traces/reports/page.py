@@ -107,7 +107,7 @@ def _hash(text: str) -> str:
 # The page of a replay: ``page.html`` with the data in it as JSON. It needs no network. The script only sets text from
 # the data; the page's policy (CSP) allows this script by its hash, and no request.
 #
-# The data is ``{"limit", "in_all", "rules", "reports": [{"report", "promises", "timelines", "causes",
+# The data is ``{"limit", "in_all", "rules", "reports": [{"report", "meanings", "timelines", "causes",
 # "members"}]}``. Changes are short, because there can be 100,000:
 #
 # - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
@@ -129,35 +129,34 @@ _USUAL = ("RECOVERED", (), ())
 State = list[Any] | int
 
 
-def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
+def write_page(reports: Sequence[Report], file: Path, meanings: Mapping[str, str] | None = None) -> None:
     """Write one HTML file that shows all the reports. Raises OSError if the file cannot be written.
 
-    ``promises`` has a sentence about each property, by the property's name. The default is ``known_promises()``.
+    ``meanings`` has a sentence about each property, by the property's name. The default is ``known_meanings()``.
     """
-    said = known_promises() if promises is None else promises
     before, after = _template(reports)
     with file.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
-        for piece in data(reports, said):
+        for piece in data(reports, known_meanings() if meanings is None else meanings):
             page.write(piece)
         page.write(after)
 
 
-def known_promises() -> dict[str, str]:
+def known_meanings() -> dict[str, str]:
     """A sentence about each property of the catalogue, by the property's name."""
     from highwater.invariants.catalogue import catalogue
 
     return {name: known.meaning for name, known in catalogue().items()}
 
 
-def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
+def data(reports: Sequence[Report], meanings: Mapping[str, str]) -> Iterator[str]:
     """Yield the page's data as pieces of JSON: ASCII, without characters that HTML interprets."""
     yield f'{{"limit":{LIMIT_CHANGES},"in_all":{as_json(in_all(reports, rate=False))},'
     yield f'"rules":{as_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
         compact = _Compact()
         yield ",\n" if i else "\n"
-        yield f'{{"report":{as_json(_report(report))},"promises":{as_json(_needed(report, promises))},"timelines":['
+        yield f'{{"report":{as_json(_report(report))},"meanings":{as_json(_needed(report, meanings))},"timelines":['
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
@@ -214,12 +213,12 @@ class _Compact:
 
 def _report(report: Report) -> dict[str, Any]:
     """A report as page data: its JSON without the facts of findings, and its headlines as text."""
-    said = report.to_json()
-    for found in said["findings"]:
+    written_report = report.to_json()
+    for found in written_report["findings"]:
         del found["facts"]
-    for written, incident in zip(said["incidents"], report.incidents, strict=True):
+    for written, incident in zip(written_report["incidents"], report.incidents, strict=True):
         written |= {"label": incident.label, "who_has": who_has(incident.holders) if incident.holders else ""}
-    return {**said, "headline": headline(report), "in_all": in_all([report], rate=False)}
+    return {**written_report, "headline": headline(report), "in_all": in_all([report], rate=False)}
 
 
 def _setting(setting: SettingInForce) -> list[Any]:
@@ -236,9 +235,9 @@ def _course(course: Course) -> list[Any]:
     return [course.broker, (HWM, LEO).index(course.kind), [n for step in steps for n in step]]
 
 
-def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
+def _needed(report: Report, meanings: Mapping[str, str]) -> dict[str, str]:
     return {
-        name: promises[name] for name in sorted({f.property for f in report.findings}) if name in promises
+        name: meanings[name] for name in sorted({f.property for f in report.findings}) if name in meanings
     }
 
 
@@ -250,9 +249,9 @@ def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
 
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
-    told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
+    summaries = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
     text = text.replace("{{policy}}", policy(text), 1).replace(
-        "{{summary}}", html.escape(told, quote=True), 1
+        "{{summary}}", html.escape(summaries, quote=True), 1
     )
     before, _, after = text.rpartition("{{data}}")
     return before, after

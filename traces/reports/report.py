@@ -109,8 +109,8 @@ class Report:
     @property
     def explained(self) -> bool:
         """True if every line conforms, no property is violated, and the input has no gap or damage."""
-        told = self.unexplained_count or self.findings_count
-        return not told and not self.doubts and not self.damage
+        problems = self.unexplained_count or self.findings_count
+        return not problems and not self.doubts and not self.damage
 
     @property
     def is_violated(self) -> bool:
@@ -315,10 +315,13 @@ def _few_names(partitions: Iterable[str | None]) -> str:
 
 
 def _unreliable(report: Report) -> str:
-    told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
+    reported, unreliable = (
+        report.unexplained_count + sum(report.findings_count.values()),
+        report.unreliable_count,
+    )
     if not unreliable:
         return ""
-    which = "all" if unreliable == told else f"{unreliable:,}"
+    which = "all" if unreliable == reported else f"{unreliable:,}"
     return f" ({which} not reliable: incomplete input)"
 
 
@@ -399,24 +402,24 @@ def _incident(incident: Incident) -> Iterator[_Line]:
 
 def who_has(holders: Sequence[Holder]) -> str:
     """The surviving copies of lost records, in words: the state of each replica."""
-    said = []
+    parts = []
     for h in holders:
         since = "" if h.time is None else f" at {moment(h.time)}"
         if h.state == HAS:
             has = f"{BOUNDS[h.standing]}{h.records:,}"
             where = "" if h.directory is None else f" in {printable(h.directory, _SENTENCE)}"
-            said.append(f"broker {h.broker} has {has}{where} (last seen{since or ' in its dump'})")
+            parts.append(f"broker {h.broker} has {has}{where} (last seen{since or ' in its dump'})")
         elif h.state == TRUNCATED:
             to = "" if h.offset is None else f" to offset {h.offset}"
-            said.append(f"broker {h.broker} truncated its log{to}{since}")
+            parts.append(f"broker {h.broker} truncated its log{to}{since}")
         elif h.state == UNKNOWN:
-            said.append(f"broker {h.broker}: not known")
+            parts.append(f"broker {h.broker}: not known")
         else:
-            said.append(f"broker {h.broker} lacks them")
+            parts.append(f"broker {h.broker} lacks them")
     if any(h.state == HAS for h in holders):
-        return "; ".join(said)
+        return "; ".join(parts)
     none = "not known; " if any(h.state == UNKNOWN for h in holders) else "none; "
-    return none + "; ".join(said)
+    return none + "; ".join(parts)
 
 
 def _others(found: Sequence[Incident]) -> Iterator[_Line]:
@@ -448,8 +451,8 @@ def _offline(report: Report) -> Iterator[_Line]:
     found = report.offline
     if not found:
         return
-    said = [f"{printable(one.partition, _NAME)} ({_waits(one.waits_for)})" for one in found[:_PARTITIONS]]
-    names = ", ".join(_few(said, _PARTITIONS, "more", len(found)))
+    waiting = [f"{printable(one.partition, _NAME)} ({_waits(one.waits_for)})" for one in found[:_PARTITIONS]]
+    names = ", ".join(_few(waiting, _PARTITIONS, "more", len(found)))
     yield _Line(f"offline at the end of the input: {count(len(found), 'partition')}: {names}", 0, "maybe")
 
 
@@ -488,9 +491,11 @@ def _findings(report: Report) -> Iterator[_Line]:
 
 def _named(first: Finding, number: int) -> str:
     limits = ", ".join(["possible"] * (not first.certain) + ["not reliable"] * (not first.reliable))
-    said = f"{printable(first.rule, 20)} {printable(first.property, 60)}" + (f" ({limits})" if limits else "")
-    said += f" ({printable(first.kip, 40)})" if first.kip else ""
-    return said + (f": {number:,}, the first" if number > 1 else "")
+    title = f"{printable(first.rule, 20)} {printable(first.property, 60)}" + (
+        f" ({limits})" if limits else ""
+    )
+    title += f" ({printable(first.kip, 40)})" if first.kip else ""
+    return title + (f": {number:,}, the first" if number > 1 else "")
 
 
 def _caveats(report: Report) -> Iterator[_Line]:
@@ -516,41 +521,41 @@ def _rest(report: Report) -> Iterator[_Line]:
     )
     figures = {name: value for name, value in report.figures.items() if not name.startswith(_MESSAGES)}
     if "request log lines" in figures:
-        said = [f"{figures.pop('request log lines'):,} request log lines"]
-        said += [figure(f"{_MESSAGES}{kind}", report.figures[f"{_MESSAGES}{kind}"]) for kind in _KINDS]
-        yield _Line(f"{', '.join(said)}; --json lists them by action", 2)
+        parts = [f"{figures.pop('request log lines'):,} request log lines"]
+        parts += [figure(f"{_MESSAGES}{kind}", report.figures[f"{_MESSAGES}{kind}"]) for kind in _KINDS]
+        yield _Line(f"{', '.join(parts)}; --json lists them by action", 2)
     if figures:
-        said = [figure(name, value) for name, value in sorted(figures.items(), key=_interest)]
-        yield _Line(", ".join(_few(said, _FIGURES)), 2)
+        parts = [figure(name, value) for name, value in sorted(figures.items(), key=_interest)]
+        yield _Line(", ".join(_few(parts, _FIGURES)), 2)
     for note in _few([printable(n) for n in report.notes], _NOTES, "more notes"):
         yield _Line(f"note: {note}", 2, "note")
     if report.skipped:
         most = sorted(report.skipped.items(), key=lambda item: (-item[1], item[0]))
-        said = [f"{printable(name, 60)} {count:,}" for name, count in most]
-        yield _Line(f"skipped (not modelled): {', '.join(_few(said, _SKIPPED, 'more types'))}", 2, "quiet")
+        parts = [f"{printable(name, 60)} {count:,}" for name, count in most]
+        yield _Line(f"skipped (not modelled): {', '.join(_few(parts, _SKIPPED, 'more types'))}", 2, "quiet")
 
 
 def _damage(damage: Damage) -> str:
     """The damage in words, with the part of the input that was not read."""
     lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
     lost += [count(damage.segments_lost, "segment") + " after it"] if damage.segments_lost else []
-    said = f" ({' and '.join(lost)})" if lost else ""
-    if damage.position.keys() == {"file"} and not said:
+    extent = f" ({' and '.join(lost)})" if lost else ""
+    if damage.position.keys() == {"file"} and not extent:
         return damage.message
-    return f"{damage.message}; not replayed: everything from metadata offset {damage.offset} on{said}"
+    return f"{damage.message}; not replayed: everything from metadata offset {damage.offset} on{extent}"
 
 
 def _doubt(doubt: Doubt) -> str:
-    said = printable(doubt.summary, 300)
+    text = printable(doubt.summary, 300)
     if doubt.partitions is not None:
         if not doubt.partitions:
-            return said
+            return text
         names = [printable(name, 80) for name in doubt.partitions]
         whom = ", ".join(_few(names, _PARTITIONS, "more partitions"))
     else:
         whom = "any partition"
     since = f" from {_position(doubt.position)} on" if doubt.position else ""
-    return f"{said}. Results for {whom}{since} are not reliable"
+    return f"{text}. Results for {whom}{since} are not reliable"
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
@@ -572,10 +577,10 @@ def _details(line: Unexplained) -> Iterator[_Line]:
     before = list(_states(line.before))
     if before:
         yield _Line("before:", 2)
-        told = [
+        states = [
             f"{printable(path)}: {printable(_value(value), _STATE_WIDTH)}" for path, value in before[:_STATES]
         ]
-        yield from (_Line(text, 4) for text in _few(told, _STATES, "more states", len(before)))
+        yield from (_Line(text, 4) for text in _few(states, _STATES, "more states", len(before)))
     yield from _nearest(line)
 
 
@@ -607,8 +612,8 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
         f"recorded {printable(_value(recorded), _WIDTH)}"
         for path, (model, recorded) in islice(candidate.differences.items(), _DIFFERENCES)
     ]
-    told = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
-    yield from (_Line(text, 4) for text in told)
+    fields = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
+    yield from (_Line(text, 4) for text in fields)
 
 
 def _more(count: int) -> str:
@@ -617,11 +622,11 @@ def _more(count: int) -> str:
 
 def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = None) -> str:
     """A place in the input, in words; ``short`` gives shorter names of files."""
-    said = []
+    parts = []
     for name, value in position.items():
         shown = (short or {}).get(value, value) if isinstance(value, str) else value
-        said.append(f"{printable(name, 40)} {shown if isinstance(shown, int) else printable(shown)}")
-    return ", ".join(said)
+        parts.append(f"{printable(name, 40)} {shown if isinstance(shown, int) else printable(shown)}")
+    return ", ".join(parts)
 
 
 def _states(state: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

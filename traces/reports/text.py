@@ -51,8 +51,8 @@ def records(first: int, end: int) -> str:
 
 def moment(time: int | None) -> str:
     """A time (ms since the epoch) as in ``utc``, but without ms."""
-    said = utc(time)
-    return f"{said[:19]} UTC" if said.endswith(" UTC") else said
+    shown = utc(time)
+    return f"{shown[:19]} UTC" if shown.endswith(" UTC") else shown
 
 
 def span(milliseconds: int) -> str:

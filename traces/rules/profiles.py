@@ -186,7 +186,7 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
 # --- rules about brokers' logs, on Python values -------------------------------------------------------------
 
 
-class AskedRule:
+class LazyRule:
     """A boolean rule of the model as a function with keyword arguments, traced on its first call."""
 
     def __init__(self, rule: Callable[..., Truth], **inputs: Type) -> None:
@@ -213,31 +213,29 @@ _LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
 """A cluster of one broker."""
 
-is_held = AskedRule(logs.is_held, end=_OFFSET, hwm=_OFFSET)
-end_is_told = AskedRule(logs.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
-hwm_never_moves_back = AskedRule(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
-hwm_stands_under_min_isr = AskedRule(
+is_held = LazyRule(logs.is_held, end=_OFFSET, hwm=_OFFSET)
+end_is_told = LazyRule(logs.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
+hwm_never_moves_back = LazyRule(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
+hwm_stands_under_min_isr = LazyRule(
     observed.hwm_stands_under_min_isr.function, isr_size=_COUNT, min_isr=_COUNT
 )
-hwm_waits_for_isr = AskedRule(observed.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
-isr_joined_caught_up = AskedRule(
+hwm_waits_for_isr = LazyRule(observed.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
+isr_joined_caught_up = LazyRule(
     observed.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
 )
-leader_answers_in_its_epoch = AskedRule(
+leader_answers_in_its_epoch = LazyRule(
     statements.leader_answers_in_its_epoch.function, asked=_OFFSET, leads=_OFFSET
 )
-stale_epochs_are_refused = AskedRule(
-    statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET
-)
-proposals_name_fetched_epochs = AskedRule(
+stale_epochs_are_refused = LazyRule(statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET)
+proposals_name_fetched_epochs = LazyRule(
     statements.proposals_name_fetched_epochs.function, named=_OFFSET, fetched=_OFFSET
 )
-one_proposal_is_under_way = AskedRule(statements.one_proposal_is_under_way.function, under_way=_COUNT)
-acknowledged_has_copies = AskedRule(
+one_proposal_is_under_way = LazyRule(statements.one_proposal_is_under_way.function, under_way=_COUNT)
+acknowledged_has_copies = LazyRule(
     statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
 )
-is_better_log = AskedRule(logs.is_better_log, theirs=_LOG, mine=_LOG)
-_clean = AskedRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr=SetOf(_ONE)), leader=_ONE)
+is_better_log = LazyRule(logs.is_better_log, theirs=_LOG, mine=_LOG)
+_clean = LazyRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr=SetOf(_ONE)), leader=_ONE)
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:

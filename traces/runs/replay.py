@@ -126,7 +126,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Told:
+class RunState:
     """A state of a reconstructed run, and the action instance that leads to the state.
 
     ``instance`` is None for the first state, or if no step explains the state. ``observed`` is False for the state
@@ -141,7 +141,7 @@ class Told:
 
 
 class RunHistory:
-    """The lines of a replay, from which ``told`` reconstructs one run at the end."""
+    """The lines of a replay, from which ``run`` reconstructs one run at the end."""
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
@@ -163,37 +163,37 @@ class RunHistory:
             self._states -= len(self.lines.popleft().after)
             self.left_out += 1
 
-    def told(self) -> list[Told]:
+    def run(self) -> list[RunState]:
         """The states of one run that explains the stored lines; empty if there are none.
 
         A line that no step explains begins the run anew.
         """
         if not self.lines:
             return []
-        found: list[Told] = []
+        found: list[RunState] = []
         last = self.lines[-1]
         state = last.after[0] if last.after else None
         for i in range(len(self.lines) - 1, 0, -1):
             taken, before = self.lines[i], self.lines[i - 1].after
             if taken.unexplained:
                 assert before or state is not None
-                found.append(Told(taken.line, None, state or before[0], True, taken.unexplained))
+                found.append(RunState(taken.line, None, state or before[0], True, taken.unexplained))
                 state = before[0] if before else state
                 continue
             assert state is not None
             state, numbers = taken.paths[state]
             found += reversed(list(self._forward(taken.line, state, numbers)))
         assert state is not None
-        found.append(Told(self.lines[0].line, None, state, True, self.lines[0].unexplained))
+        found.append(RunState(self.lines[0].line, None, state, True, self.lines[0].unexplained))
         return found[::-1]
 
-    def _forward(self, line: int, state: Scalars, numbers: Sequence[int]) -> Iterator[Told]:
+    def _forward(self, line: int, state: Scalars, numbers: Sequence[int]) -> Iterator[RunState]:
         assert self.interpreter is not None
         for i, number in enumerate(numbers, 1):
             after = self.interpreter.step(state, number).state
             assert after is not None
             state = after
-            yield Told(line, self.model.instances[number], state, observed=i == len(numbers))
+            yield RunState(line, self.model.instances[number], state, observed=i == len(numbers))
 
 
 # --- protocols -------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ ALL_RULES = "all rules"
 """The profile in the report of a trace that names no profile."""
 LIMIT_STATES = 10_000
 """The most states of the model that are tracked at a time."""
-TOLD = 3
+SHOWN_STATES = 3
 """The most states before an unexplained line that are reported."""
 COMPARED = 50
 """The most states before an unexplained line from which candidates are computed."""
@@ -385,8 +385,8 @@ class _Run:
         else:
             self._unexplained(expected, advance)
             stored = self.report.unexplained_count <= LIMIT
-            said = nonconforming(self.report.unexplained[-1]) if stored else "nothing explains it"
-            self._keep(line, [] if self.ended else self.states, unexplained=said)
+            reason = nonconforming(self.report.unexplained[-1]) if stored else "nothing explains it"
+            self._keep(line, [] if self.ended else self.states, unexplained=reason)
         if not self.ended:
             figures = self.report.figures
             figures["most_states"] = max(figures.get("most_states", 0), len(self.states))
@@ -438,13 +438,13 @@ class _Run:
             candidates = nearest_steps(self.interpreter, islice(advance.before, COMPARED), expected)
         before = {
             "states_that_fit": len(self.states),
-            "states": [self.model.decode(state) for state in self.states[:TOLD]],
+            "states": [self.model.decode(state) for state in self.states[:SHOWN_STATES]],
         }
         position = {"line": line.place.line, "step": line.step}
         self.report.add(Unexplained(position, line.time, None, before, candidates))
         notes = self.report.notes
         if self.report.unexplained_count <= LIMIT:
-            notes += [f"line {line.place.line}: {_said(bound)}" for bound in sorted(self.pruned)]
+            notes += [f"line {line.place.line}: {_pruned(bound)}" for bound in sorted(self.pruned)]
         if known is None:
             self.ended = True
             notes.append(
@@ -501,7 +501,7 @@ class _Run:
         )
 
 
-def _said(bound: str) -> str:
+def _pruned(bound: str) -> str:
     """A note about steps that were pruned at a bound."""
     if bound == OF_THE_TYPES:
         return "skipped a step that leaves the state's types: no run reaches the state that it starts from"

@@ -19,7 +19,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.reports.text import count
 
 if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that replays traces
-    from highwater.traces.runs.replay import RunHistory, Told
+    from highwater.traces.runs.replay import RunHistory, RunState
 
 LIMIT_STATES = 1000
 """The most states of a run that a page shows: of a longer run the last ones. A run with a loop is shown completely."""
@@ -151,7 +151,7 @@ def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:
     """The run of a replay for a page; None if the replay read no line."""
-    told = history.told()
+    told = history.run()
     if not told:
         return None
     model = history.model
@@ -176,7 +176,7 @@ def replayed(report: Report, history: RunHistory) -> ShownRun | None:
     )
 
 
-def _shown(i: int, told: Told, history: RunHistory) -> Shown:
+def _shown(i: int, told: RunState, history: RunHistory) -> Shown:
     base = i - 1 if i else None
     if told.instance is not None:
         note = "" if told.observed else f"Not observed: supposed before line {told.line}."

@@ -151,7 +151,7 @@ def test_older_versions_name_topics_and_the_sender_otherwise(tmp_path: Path) -> 
     path = changed(log_of(tmp_path), older)
     found = read_fetch(lines_of(path)[0])
     assert (found.replica, found.epoch) == (2, -1)
-    assert list(found.asked) == list(found.answers) == [("t1", 0)]
+    assert list(found.requested) == list(found.answers) == [("t1", 0)]
 
 
 def test_a_write_without_an_answer_is_read(tmp_path: Path) -> None:
@@ -174,14 +174,14 @@ def test_a_fetch_session_keeps_partitions_that_a_fetch_omits(tmp_path: Path) -> 
         if (f := read_fetch(line)).replica == 2
     ]  # fmt: skip
     sessions = Sessions()
-    key = next(iter(fetches[0].asked))
-    assert sessions.take(fetches[0]) == fetches[0].asked
-    silent = structs.replace(fetches[1], asked={}, answers={})
-    was = fetches[0].asked[key]
+    key = next(iter(fetches[0].requested))
+    assert sessions.take(fetches[0]) == fetches[0].requested
+    silent = structs.replace(fetches[1], requested={}, answers={})
+    was = fetches[0].requested[key]
     assert (sessions.take(silent), sessions.gaps) == ({key: was}, 0)
     gone_on = sessions.take(fetches[3])  # one is missing
-    assert (gone_on, sessions.gaps) == (fetches[3].asked, 1)
-    gone = structs.replace(fetches[3], session_epoch=4, asked={}, forgotten=(key,))
+    assert (gone_on, sessions.gaps) == (fetches[3].requested, 1)
+    gone = structs.replace(fetches[3], session_epoch=4, requested={}, forgotten=(key,))
     assert (sessions.take(gone), sessions.gaps) == ({}, 1)
 
 

@@ -17,7 +17,7 @@ from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold, replay_run
 from highwater.traces.runs.format import read_run
-from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
+from highwater.traces.runs.replay import NOT_LOOKED_AT, SHOWN_STATES
 from tests.slow import WHOLE, slow
 from tests.traces.json_changes import another, fields_of, get, put
 from tests.traces.runs.made import counterexample_of, is_run, model_of, replayed, request_of, walk_of, write
@@ -109,7 +109,7 @@ def test_few_of_many_states_before_a_line_are_reported(tmp_path: Path) -> None:
     blind = [{"step": line["step"]} for line in lines[1:]]
     blind[-1]["state"] = {"committed": [{"value": 0, "epoch": 3}]}
     found = replayed(tmp_path, [lines[0], *blind]).unexplained[0]
-    assert len(found.before["states"]) == TOLD < found.before["states_that_fit"]
+    assert len(found.before["states"]) == SHOWN_STATES < found.before["states_that_fit"]
 
 
 def test_a_start_that_is_none(tmp_path: Path) -> None:
