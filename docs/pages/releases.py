@@ -28,10 +28,10 @@ PROFILES = {
 """The profile of the model with the rules of each release; one test holds each release to its profile."""
 HAPPENS, NOT_THERE = "happens", "–"
 _KEPT = FOLDER / "releases.json"
-_HISTORY = FOLDER / "changes-history.md"
-"""The last part of the page of changes, written by hand."""
 _ROOT = DOCS.parent
 _FIRST, _LAST = "<!-- by release -->", "<!-- end -->"
+_BY_HAND = "## Held against the tickets\n"
+"""The heading of the last part of the page of changes, which is written by hand."""
 
 
 def main(versions: Sequence[str]) -> int:
@@ -52,11 +52,12 @@ def main(versions: Sequence[str]) -> int:
 
 def pages(kept: Mapping[str, Any]) -> dict[Path, str]:
     """The pages that are written from kept results, with their texts."""
-    table = DOCS / "kafka.md"
+    table, changed = DOCS / "kafka.md", DOCS / "changes.md"
     before, _, rest = table.read_text(encoding="utf-8").partition(_FIRST)
     after = rest.partition(_LAST)[2]
+    by_hand = changed.read_text(encoding="utf-8").partition(_BY_HAND)[2]
     return {
-        DOCS / "changes.md": "\n".join(_changes_page(kept["changes"])),
+        changed: "\n".join([*_changes_page(kept["changes"]), _BY_HAND]) + by_hand,
         table: f"{before}{_FIRST}\n{''.join(_findings_table(kept['findings']))}{_LAST}{after}",
     }
 
@@ -107,8 +108,8 @@ def _changes_page(kept: Mapping[str, Any]) -> Iterator[str]:
         "",
         "This page lists what changed in replication from release to release, found by",
         "`highwater diff --kafka A --kafka B`: both get the same requests in the same states, and take the same",
-        "walks of whole clusters. The tickets were read afterwards. Sets are bits: broker 0 is 1, broker 1 is",
-        "2; -2147483648 is the broker -1. `python -m docs.pages.releases` writes the page.",
+        "walks of whole clusters. Sets are bits: broker 0 is 1, broker 1 is 2; -2147483648 is the broker -1.",
+        "`python -m docs.pages.releases` writes this part of the page.",
         "",
         "| from | to | changes | states | requests | steps of walks |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -120,16 +121,19 @@ def _changes_page(kept: Mapping[str, Any]) -> Iterator[str]:
     for after, one in kept.items():
         if one["changes"]:
             yield from (f"## {one['before']} to {after}", "")
-        for number, change in enumerate(one["changes"], 1):
-            yield from _change(number, change, one["before"], after)
-    yield _HISTORY.read_text(encoding="utf-8").rstrip() if _HISTORY.exists() else ""
-    yield ""
+        groups = groupby(one["changes"], lambda c: (c["rules"], c["sentences"], c["answers"]))
+        for number, (_, changes) in enumerate(groups, 1):
+            yield from _change(number, list(changes), one["before"], after)
 
 
-def _change(number: int, change: Mapping[str, Any], before: str, after: str) -> Iterator[str]:
+def _change(number: int, changes: Sequence[Mapping[str, Any]], before: str, after: str) -> Iterator[str]:
+    """The lines of changes that have one run and the same two answers."""
+    change = changes[0]
     rules: Mapping[str, bool] | None = change["rules"]
     if rules is None:
-        yield f"{number}. No rule of the model: {change['kinds'][0][0]}, {', '.join(change['differs'])}."
+        kinds = ", ".join(one["kinds"][0][0] for one in changes)
+        many = f" ({len(changes)} changes)" if len(changes) > 1 else ""
+        yield f"{number}. No rule of the model{many}: {kinds}; {', '.join(change['differs'])}."
     else:
         said = (
             f"`{rule}` {'on' if on else 'off'} ({RULES[rule].source}): {RULES[rule].sentence}"
@@ -138,13 +142,13 @@ def _change(number: int, change: Mapping[str, Any], before: str, after: str) -> 
         yield f"{number}. {' '.join(said)}"
     yield from ("", f"    In `{change['scenario']}`:", "", "    ```text")
     yield from (f"    {n}. {sentence}" for n, sentence in enumerate(change["sentences"], 1))
-    if change["request"]:
-        yield f"    then: {json.dumps(change['request'])}"
+    requests = (json.dumps(one["request"]) for one in changes if one["request"])
+    yield from (f"    {'or' if n else 'then'}: {request}" for n, request in enumerate(requests))
     yield from ("    ```", "", f"    | | {before} | {after} |", "    | --- | --- | --- |")
     one, other = change["answers"]
     yield from (f"    | {name} | {value} | {other.get(name)} |" for name, value in one.items())
-    kinds = ", ".join(f"{kind} ({count:,})" for kind, _, count in change["kinds"][:6])
-    yield from ("", f"    Different answers: {kinds}.", "")
+    counts = ", ".join(f"{kind} ({n:,})" for one in changes for kind, _, n in one["kinds"][:6])
+    yield from ("", f"    Different answers: {counts}.", "")
 
 
 # --- findings -----------------------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ def findings(version: str) -> Iterator[tuple[str, str]]:
 
 
 def _findings_table(kept: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The rows of the table. Neighbouring releases that have the same findings share a column."""
+    """The rows of the table: findings that some release lacks. Neighbouring releases that are equal share a column."""
     groups = [
         [version for version, _ in those] for _, those in groupby(kept.items(), key=lambda item: item[1])
     ]
@@ -178,6 +182,8 @@ def _findings_table(kept: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     for name in dict.fromkeys(name for found in kept.values() for name in found):
         states = [kept[group[0]].get(name, "") for group in groups]
         seen = [n for n, state in enumerate(states) if state == HAPPENS]
+        if len(seen) == len(states):
+            continue
         words = (
             state
             if state != NOT_THERE or not seen

@@ -1,4 +1,4 @@
-"""The blocks of the pages of the rulebook, the audit of the proposals, the profiles, and the fields of the state."""
+"""The blocks of the pages of the rulebook, the audit of the proposals, and the profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.pages import galleries
 from docs.pages.markdown import Block, anchor, row, table
-from highwater.checker.scenarios import catalogue, listing
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.rulebook import RulePart, find, parts, sentence_entry
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
@@ -152,16 +152,6 @@ def _lines(parts: Iterable[str]) -> str:
 
 
 AUDIT_PAGE: dict[str, Block] = {"summary": _summary, "unnoticed": _unnoticed, "sentences": _sentences}
-
-
-def _fields() -> Iterator[str]:
-    yield from table(("field", "type", "meaning"), [])
-    for field in listing.protocol(catalogue.load("replication.controller"))["state"]:
-        if not field["absent"]:
-            yield row((f"`{field['name']}`", f"`{field['type']}`", field["meaning"]))
-
-
-FIELDS: dict[str, Block] = {"fields": _fields}
 
 
 _SHOWN = ("before_kip_966", "kip_966_first_phase", "kip_966", "kafka_4_0", "kafka_4_2", "kafka_4_3")

@@ -29,7 +29,6 @@ RULES = "rules.md"
 
 GENERATED: dict[str, Mapping[str, Block]] = {
     "audit.md": rulebook.AUDIT_PAGE,
-    "controller-fields.md": rulebook.FIELDS,
     "gallery.md": galleries.REPLICATION.blocks,
     "liveness.md": liveness.BLOCKS,
     "profiles.md": rulebook.PROFILES,

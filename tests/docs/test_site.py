@@ -28,7 +28,6 @@ from tests.slow import WHOLE, all_but, largest, often, slow, whole_only
 
 QUICK = {
     "audit.md",
-    "controller-fields.md",
     "profiles.md",
     "promise-runs.md",
     "rules.md",
