@@ -1,4 +1,4 @@
-"""The explored graph as tables: states and steps with decoded, named columns, as Parquet.
+"""The explored graph as tables: states and steps with decoded, named columns, as Parquet; and as a networkx graph.
 
 ``TableDirectory`` is the directory of the tables. Each file has a range of the states; several threads write files.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +32,18 @@ from highwater.checker.engines.columns import (
 from highwater.checker.engines.state_graph import Explored, Layout
 from highwater.checker.scenarios.search import Progress, ProgressCallback
 from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+
+if TYPE_CHECKING:
+    import networkx
+
 
 ABOUT = "run.json"
 """Describes the exploration. It is written last: without it, the tables are not complete."""
 
-_TABLE = re.compile(r"part-[0-9]{5,}\.parquet")
+_TABLE = re.compile(r"(part-[0-9]{5,}|level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12})\.parquet")
+_BESIDE = re.compile(r"(run|search|level-[0-9]{5,9})\.json")
+"""The description, and the manifests of Spark's search."""
 
 
 @dataclass
@@ -75,15 +83,15 @@ class TableDirectory:
 
     Raises InputError in these cases:
 
-    - The directory cannot be written to, or it is not empty and ``force`` is not set.
+    - The directory cannot be written to, or it is not empty and neither ``force`` nor ``resume`` is set.
     - A table would replace a link, or a folder with other files in it.
     """
 
-    def __init__(self, name: str, *, force: bool) -> None:
+    def __init__(self, name: str, *, force: bool, resume: bool = False) -> None:
         self.name, self.path = name, Path(name)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()) and not force:
+            if any(self.path.iterdir()) and not (force or resume):
                 raise InputError(
                     f"--out {name}: the directory is not empty; --force replaces the tables in it"
                 )
@@ -96,7 +104,7 @@ class TableDirectory:
     def clear(self) -> None:
         """Remove the tables of an earlier run, and no other file."""
         self._refuse_foreign()
-        remove_files(self.path.resolve(), re.compile(re.escape(ABOUT)))
+        remove_files(self.path.resolve(), _BESIDE)
         for table in (STATES, TRANSITIONS):
             if (self.path / table).is_dir():
                 remove_files(self.path / table, _TABLE)
@@ -120,6 +128,53 @@ class TableDirectory:
             others = sorted(e.name for e in folder.iterdir()) if folder.exists() else []
             if others := [name for name in others if not _TABLE.fullmatch(name)]:
                 raise InputError(f"--out {self.name}: {table} holds other files: {others[0]}")
+
+
+MOST = 200_000
+"""The most states and steps together; networkx keeps several Python objects for each."""
+
+
+def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) -> networkx.MultiDiGraph:
+    """The explored graph as a networkx graph: a node for each state, by its number, and an edge for each step.
+
+    Nodes have ``depth`` and, with ``decoded``, the state's fields as ``state``. An edge's key is the instance's
+    number. Edges have ``action``, ``sentence`` and ``shortest``; if the model has step properties, ``violates`` lists
+    the step properties that the step violates. Raises InputError if the graph has more than ``most`` states and steps,
+    or networkx is not installed.
+    """
+    states, steps = len(explored.states), len(explored.targets)
+    if states + steps > most:
+        raise InputError(
+            f"{states:,} states and {steps:,} steps are too many for networkx (at most {most:,}); "
+            "highwater states writes them as tables"
+        )
+    try:
+        import networkx
+    except ModuleNotFoundError:
+        raise InputError(
+            "an explored graph for networkx needs the package networkx: pip install 'highwater-checker[tables]'"
+        ) from None
+    model = explored.model
+    graph = networkx.MultiDiGraph(protocol=model.protocol.name)
+    for state, depth in enumerate(explored.depths().tolist()):
+        graph.add_node(state, depth=depth)
+        if decoded:
+            graph.nodes[state]["state"] = model.decode(explored.scalars(state))
+    words = [(instance.action.name, instance.sentence) for instance in model.instances]
+    parents, first = explored.parents, explored.parent_instances
+    ends = zip(explored.sources.tolist(), explored.targets.tolist(), explored.instances.tolist(), strict=True)
+    interpreter, of_steps = Interpreter(model), bool(model.step_properties)
+    for source, target, instance in ends:
+        action, sentence = words[instance]
+        shortest = bool(parents[target] == source and first[target] == instance)
+        edge: dict[str, object] = {"action": action, "sentence": sentence, "shortest": shortest}
+        if of_steps:
+            before = explored.scalars(source)
+            # With symmetry reduction, the target may be a renaming of this state.
+            after = interpreter.step(before, instance).state
+            edge["violates"] = [] if after is None else interpreter.broken(before, after)
+        graph.add_edge(source, target, key=instance, **edge)
+    return graph
 
 
 ROWS = 1 << 17

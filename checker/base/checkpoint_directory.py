@@ -41,8 +41,8 @@ class CheckpointDirectory:
     folders: ClassVar[re.Pattern[str] | None] = None
     """A pattern for the names of folders in the directory."""
 
-    def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: str | Path, option: str = "--checkpoint") -> None:
+        self.directory, self._option = Path(directory), option
         self._lock: int | None = None
 
     @property
@@ -184,7 +184,7 @@ class CheckpointDirectory:
 
     def wrong(self, what: str) -> InputError:
         """The InputError for a directory that cannot be used, with the reason ``what``."""
-        return InputError(f"--checkpoint {self.directory}: {what}")
+        return InputError(f"{self._option} {self.directory}: {what}")
 
     def damaged(self, name: str) -> InputError:
         """The InputError for a damaged file of the checkpoint."""

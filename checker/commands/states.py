@@ -32,6 +32,7 @@ from highwater.model.language import Model
 from highwater.model.versions import versions
 
 if TYPE_CHECKING:
+    from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.tables import TableDirectory, WrittenTables
 
 
@@ -60,7 +61,8 @@ def states(
 
     DIR/states has a row for each reachable state, with a column for each field and each property;
     DIR/transitions has a row for each step. docs/results.md describes the columns and has queries.
-    All states are explored, also after a violation.
+    All states are explored, also after a violation. With --engine spark, the levels of the search are the tables, and
+    --resume continues the search in DIR.
 
     Exit status: 0 the tables are complete, 2 bad request, 3 stopped at a limit, 130 interrupted. After a limit, or
     Ctrl-C during the search, the tables hold the states found so far. Ctrl-C while tables are written leaves none.
@@ -69,13 +71,10 @@ def states(
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     from highwater.checker.tables import TableDirectory, WrittenTables
 
-    if engine.name == "spark" or engine.spark_master or engine.checkpoint is not None or engine.resume:
-        raise InputError(
-            "states explores on one machine, by --engine native or interpreter, without a checkpoint"
-        )
+    spark = _spark_options(engine, out)
     output = JsonOutput(json_file, quiet=quiet)
     request = engine.request(scenario_files.find(name), overrides).without_goals()
-    tables = TableDirectory(out, force=force)
+    tables = TableDirectory(out, force=force, resume=engine.resume)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()
 
@@ -85,7 +84,7 @@ def states(
     try:
         model = request.model()
         with ProgressReporter(request.scenario.name, quiet=quiet, left="left") as progress:
-            written = _written(engine, model, options, tables, progress)
+            written = _written(engine, spark, model, options, tables, progress)
             result = about(written)
             tables.finish(result)
     except KeyboardInterrupt:
@@ -104,8 +103,19 @@ def states(
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
 
 
+def _spark_options(engine: Engine, out: str) -> SparkOptions | None:
+    """Spark's options for tables in ``out``; None for another engine. Raises InputError for unsupported options."""
+    if engine.checkpoint is not None:
+        raise InputError("--checkpoint: not with states; on Spark, the tables in --out are the checkpoint")
+    if engine.resume and engine.name != "spark":
+        raise InputError("--resume: here this is an option of --engine spark")
+    spark = replace(engine, checkpoint=out).on_spark(1)
+    return None if spark is None else replace(spark, tables=True)
+
+
 def _written(
     engine: Engine,
+    spark: SparkOptions | None,
     model: Model,
     options: SearchOptions,
     tables: TableDirectory,
@@ -114,6 +124,13 @@ def _written(
     """Explore with an engine, and write the tables."""
     from highwater.checker.tables import count_tables, write
 
+    if spark is not None:
+        from highwater.checker.engines.spark import search as search_on_spark
+
+        if not spark.resume:
+            tables.clear()
+        found = search_on_spark(model, options, progress, spark)
+        return count_tables(tables.path, model, found.depth, found.stopped_by)
     explored = engines.explore(engine.name)(model, options, progress)
     if explored.stopped_by == "interrupted":
         states = f"the {len(explored.states):,} states found so far are being written"

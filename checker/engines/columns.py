@@ -268,12 +268,12 @@ class TransitionTable:
 
 
 def with_dictionary(schema: pa.Schema) -> list[str]:
-    """The paths of the columns for which Parquet should use a dictionary: all but ids."""
+    """The paths of the columns for which Parquet should use a dictionary: all but ids and packed words."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
     paths = [found.column(i).path for i in range(len(found))]
-    return [path for path in paths if path not in IDS]
+    return [path for path in paths if path not in IDS and not path.startswith("_")]
 
 
 def _free(name: str, taken: set[str]) -> str:

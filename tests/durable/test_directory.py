@@ -175,24 +175,27 @@ def test_only_own_files_are_removed_and_no_link_is_followed(tmp_path: Path) -> N
     (states / part).write_text("left")
     (states / "notes.txt").write_text("mine")
     (states / "level-00007-all-ffffffffffff.parquet").symlink_to(elsewhere / part)
+    (found.directory / "transitions").symlink_to(elsewhere)
     found.tidy([])
     found.close()
     assert (elsewhere / part).read_text() == "mine"
     assert {entry.name for entry in states.iterdir()} == {"notes.txt"}
-    assert {entry.name for entry in found.directory.iterdir()} == {LOCK, "states"}
+    assert {entry.name for entry in found.directory.iterdir()} == {LOCK, "states", "transitions"}
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
     from highwater.checker.engines.spark.checkpoint import LevelFile
 
-    found, files = OnSpark(tmp_path), [f"level-00000-all-{n:012x}.parquet" for n in range(2)]
+    found, files = OnSpark(tmp_path), [f"level-00000-all-{n:012x}.parquet" for n in range(4)]
     found.take(resume=False)
-    (tmp_path / "states").mkdir()
-    for name in files:
-        (tmp_path / "states" / name).write_text(name)
-    found.tidy([CommittedLevel(0, (LevelFile(None, files[0], 1),), Totals(1))])
+    for folder, names in (("states", files[:2]), ("transitions", files[2:])):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text(name)
+    states, steps = ((LevelFile(None, name, 1),) for name in (files[0], files[2]))
+    found.tidy([CommittedLevel(0, states, Totals(1), steps)])
     found.close()
-    assert {path.name for path in tmp_path.rglob("*.parquet")} == {files[0]}
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == {files[0], files[2]}
 
 
 def test_a_name_of_ours_is_removed_from_files_only(kept: CheckpointDirectory) -> None:

@@ -117,7 +117,7 @@ def test_every_pin_is_a_component_and_nothing_else() -> None:
     scopes = {c["name"].lower(): c["scope"] for c in found["components"]}
     for name, scope in {
         "click": "required", "llvmlite": "required", "markupsafe": "required", "msgspec": "required",
-        "pyspark": "optional", "py4j": "optional", "python-dateutil": "optional",
+        "pyspark": "optional", "py4j": "optional", "networkx": "optional", "python-dateutil": "optional",
         "pytest": "excluded", "mypy": "excluded", "setuptools": "excluded",
         "pygments": "excluded",
     }.items():  # fmt: skip

@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
+from highwater.checker.engines.spark import checkpoint as module
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
     LevelFile,
@@ -35,7 +36,7 @@ def parts_of(
     """Write the files of a level, one for each array of rows; ``divided``: each is a bucket."""
     parts: list[LevelFile] = []
     for bucket, some in enumerate(rows):
-        writer = checkpoint.writer(number, bucket if divided else None)
+        writer = checkpoint.writer("states", number, bucket if divided else None, module.packed_columns)
         for row in some:
             writer.add(row[np.newaxis])
         file, count, size, checksum = writer.written()

@@ -25,7 +25,7 @@ from tests.checker.conftest import COUNTER
 from tests.native.on_disk import assert_same
 from tests.slow import slow
 from tests.spark.conftest import scenario
-from tests.steps.ledger import ledger
+from tests.steps.ledger import DEPTHS, ledger
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
@@ -36,6 +36,8 @@ import pyarrow.parquet as pq
 
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.native.machine import Effort
+from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.spark import levels
 from highwater.checker.engines.spark.checkpoint import (
     SearchIdentity,
@@ -43,13 +45,16 @@ from highwater.checker.engines.spark.checkpoint import (
 )
 from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
+from highwater.checker.engines.spark.program import compiled as program_of
 from highwater.checker.engines.spark.request import SparkOptions, package
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.scenarios.search import EngineError
+from highwater.checker.tables import count_tables, write
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
 from tests.spark.test_manifests import parts_of
+from tests.states.test_tables import content
 
 
 @pytest.fixture(scope="module")
@@ -242,9 +247,10 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         small: int = 1,
         change: Change = lambda _: None,
         times: int = 1,
+        tables: bool = False,
     ) -> tuple[SearchResult, Path]:
-        request = ModelRequest.of(model, options.symmetry, options.deadlock)
-        program = RowProgram(model, request)
+        request = ModelRequest.of(model, options.symmetry, options.deadlock, tables)
+        program = program_of(model, request, ask=True, effort=Effort.USUAL)
         monkeypatch.setattr(levels, "program", lambda run: program)
         monkeypatch.setattr(levels, "_tables", levels.BucketTables())
         with SparkCheckpoint(tmp_path / f"levels-{len(list(tmp_path.iterdir()))}") as checkpoint:
@@ -289,6 +295,24 @@ def test_the_order_in_which_candidates_arrive_does_not_matter(
     # A discarded attempt has written its files a second time.
     assert len(found[0]) > 20
     assert all(rows in found[1] for rows in found[0])
+
+
+@pytest.mark.parametrize(("small", "times"), [(1, 2), (1 << 40, 1)])
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_the_levels_are_the_native_engines_tables(
+    halves: Halves, small: int, times: int, symmetry: bool, tmp_path: Path
+) -> None:
+    """On the cluster, where each task runs twice, and on the driver."""
+    model, options = ledger(), SearchOptions(workers=1, all_states=True, symmetry=symmetry)
+    found, place = halves(model, options, small, times=times, tables=True)
+    assert_same(found, native.search(model, options))
+    write(explore(model, options), tmp_path / "native", 1, None)
+    written, expected = (
+        count_tables(directory, model, found.depth, None) for directory in (place, tmp_path / "native")
+    )
+    assert {**vars(written), "bytes": 0} == {**vars(expected), "bytes": 0}
+    assert {name for name, count in written.violations.items() if count} == set(DEPTHS)
+    assert content(place) == content(tmp_path / "native")
 
 
 def bucket_of(file: Path) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines import reference
 from highwater.checker.engines.native.instructions import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Layout
@@ -36,7 +38,7 @@ from highwater.model.language import (
     invariant,
     require,
 )
-from tests import models
+from tests import models, zoo
 from tests.slow import slow
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
@@ -46,6 +48,7 @@ from highwater.checker.tables import (  # noqa: E402
     ABOUT,
     TableDirectory,
     count_tables,
+    to_networkx,
     write,
 )
 from tests.states.conftest import run  # noqa: E402
@@ -210,6 +213,14 @@ def test_names_that_are_taken_and_no_parameters(tmp_path: Path) -> None:
     assert "parameters" not in read(tmp_path, TRANSITIONS)[0]
 
 
+def test_one_of_two_steps_to_a_state_is_the_shortest() -> None:
+    pytest.importorskip("networkx")
+    graph = explore(Model(Twice(), []), SearchOptions(workers=1))
+    marked = [target for _, target, short in to_networkx(graph).edges(data="shortest") if short]
+    assert len(graph.targets) == 2 * len(marked)
+    assert sorted(marked) == [1, 2, 3]
+
+
 def test_the_command(tmp_path: Path) -> None:
     out, result = tmp_path / "tables", tmp_path / "result.json"
     status, said = run(
@@ -249,10 +260,39 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments
     assert run(*arguments)[0] == 2
 
 
+def test_networkx() -> None:
+    networkx = pytest.importorskip("networkx")
+    found = reference.explore(Model(zoo.Counters({"counters": 2, "top": 4}), []), SearchOptions())
+    graph = to_networkx(found, decoded=True)
+    assert (len(graph), graph.number_of_edges()) == (25, 2 * 4 * 5)
+    assert networkx.is_directed_acyclic_graph(graph)
+    lengths = networkx.single_source_shortest_path_length(graph, 0)
+    for state, data in graph.nodes(data=True):
+        assert lengths[state] == data["depth"] - 1 == sum(data["state"]["values"])
+    assert sum(short for _, _, short in graph.edges(data="shortest")) == 24
+    with pytest.raises(InputError, match="too many for networkx"):
+        to_networkx(found, most=64)
+
+
+# --- Spark ------------------------------------------------------------------------------------------------
+
+
+def content(place: Path) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
+    """The rows of both tables, with states' contents instead of ids."""
+    states = {row["state"]: {k: v for k, v in row.items() if k[0] != "_"} for row in read(place, STATES)}
+    texts = {state: json.dumps(row | {"state": None}, sort_keys=True) for state, row in states.items()}
+    steps = Counter[tuple[str, ...]]()
+    for row in read(place, TRANSITIONS):
+        source, target = row.pop("source"), row.pop("target")
+        steps[texts[source], texts[target], json.dumps(row, sort_keys=True)] += 1
+    return Counter(texts.values()), steps
+
+
 # --- the directory of tables --------------------------------------------------------------------------
 
 
 PART = "part-00000.parquet"
+LEVEL = "level-00003-00001-0123456789ab.parquet"
 SMALL = ("truncation/kip-101", "--set", "max_records=1", "--quiet")
 
 
@@ -292,6 +332,9 @@ def test_new_tables_replace_earlier_ones(place: Path) -> None:
     assert "--force replaces the tables in it" in refused(place, force=False)
     for table in (STATES, TRANSITIONS):
         (place / table / "part-00001.parquet").write_text("one")
+        (place / table / LEVEL).write_text("one")
+    for name in ("search.json", "level-00003.json"):
+        (place / name).write_text("of Spark's search")
     (place / "notes.txt").write_text("mine")
     tables(place, "two")
     assert texts_of(place) == {**whole("two"), "notes.txt": "mine"}

@@ -3,12 +3,14 @@
     search.json                       the identity of the search, and the number of buckets
     level-00012.json                  the manifest of a level: written last, and renamed into place
     states/level-00012-*.parquet      the states of a level: state, _predecessor, _instance, _word_0, _word_1, …
+    transitions/level-00012-*.parquet the steps that found this level, if the search writes tables
     lock                              locked by the driver until its process ends
 
 A level exists if its manifest does. A file that no manifest names is ignored, because a task that failed or ran twice
 left it. ``state`` is the state's fingerprint. ``_predecessor`` is the index of a state in the level before, in the
 order of the manifest's parts. ``_instance`` is the number of the instance of the step from the predecessor. In the
-first level, ``_predecessor`` is the index of the initial state, and ``_instance`` is 0.
+first level, ``_predecessor`` is the index of the initial state, and ``_instance`` is 0. If the search writes tables,
+``states`` also has the columns of ``StateTable``.
 
 The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each file
 of its level. They are checked whenever the file is opened.
@@ -33,6 +35,7 @@ import pyarrow.parquet as pq
 from highwater.checker.base.checkpoint_directory import CheckpointDirectory, remove_files
 from highwater.checker.base.files import checksum, is_file_with, sync
 from highwater.checker.engines.breadth_first import Totals
+from highwater.checker.engines.columns import STATES, TRANSITIONS, with_dictionary
 from highwater.checker.engines.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.state_graph import Words
 
@@ -44,8 +47,7 @@ group of a file may have fewer.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
-STATES = "states"
-"""The folder of the levels' files."""
+Columns = dict[str, pa.Array]
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
@@ -67,12 +69,13 @@ class LevelFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 class CommittedLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level.
 
-    ``parts`` are the files of states.
+    ``parts`` are the files of states, ``steps`` the files of transitions.
     """
 
     number: int
     parts: tuple[LevelFile, ...]
     totals: Totals
+    steps: tuple[LevelFile, ...] = ()
 
     @property
     def size(self) -> int:
@@ -105,9 +108,9 @@ class SparkCheckpoint(CheckpointDirectory):
     """
 
     engine = "spark"
-    format = 8
+    format = 7
     files = re.compile(r"level-[0-9]{5,9}\.json|run\.json")
-    folders = re.compile(STATES)
+    folders = re.compile(f"{STATES}|{TRANSITIONS}")
     inside = re.compile(r"level-[0-9]{5,9}-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
 
     # --- the run ----------------------------------------------------------------------------------
@@ -135,8 +138,9 @@ class SparkCheckpoint(CheckpointDirectory):
 
     def commit(self, level: CommittedLevel) -> None:
         """Write the manifest of a level. Raises OSError."""
-        if level.parts:
-            sync(self.directory / STATES)
+        for folder, files in ((STATES, level.parts), (TRANSITIONS, level.steps)):
+            if files:
+                sync(self.directory / folder)
         self.write_manifest(_manifest(level.number), msgspec.to_builtins(level))
 
     def level(self, number: int) -> CommittedLevel | None:
@@ -152,7 +156,7 @@ class SparkCheckpoint(CheckpointDirectory):
         if (
             level.number != number
             or [part.base for part in level.parts] != bases[:-1]
-            or not all(self.inside.fullmatch(part.file) for part in level.parts)
+            or not all(self.inside.fullmatch(part.file) for part in (*level.parts, *level.steps))
         ):
             raise self.damaged(name)
         return level
@@ -177,25 +181,33 @@ class SparkCheckpoint(CheckpointDirectory):
         """Read all files of these levels. Raises InputError if a file is missing or differs from the manifest."""
         for level in levels:
             for part in level.parts:
-                self._verify(part)
+                self._verify(STATES, part)
+            for part in level.steps:
+                self._verify(TRANSITIONS, part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
         """Remove all files that belong to none of these committed levels. Raises OSError."""
         self.remove_unfinished()
-        files = frozenset(part.file for level in levels for part in level.parts)
-        remove_files(self.directory / STATES, self.inside, files)
+        files = frozenset(part.file for level in levels for part in (*level.parts, *level.steps))
+        for folder in (STATES, TRANSITIONS):
+            remove_files(self.directory / folder, self.inside, files)
 
     # --- states -----------------------------------------------------------------------------------
 
-    def writer(self, number: int, bucket: int | None) -> PartWriter:
-        """A writer for the rows of new states of a bucket in a level. It creates no file before the first row."""
+    def writer(
+        self, folder: str, number: int, bucket: int | None, columns: Callable[[Words], Columns]
+    ) -> PartWriter:
+        """A writer for the rows of a bucket in a level. ``columns`` converts rows to the columns of the file.
+
+        It creates no file before the first row.
+        """
         place = "all" if bucket is None else f"{bucket:05}"
         file = f"level-{number:05}-{place}-{uuid.uuid4().hex[:12]}.parquet"
-        return PartWriter(self.directory / STATES / file, bucket)
+        return PartWriter(self.directory / folder / file, bucket, columns)
 
-    def _verify(self, part: LevelFile) -> None:
+    def _verify(self, folder: str, part: LevelFile) -> None:
         """Raises InputError if a file is missing or differs from the level's manifest."""
-        name = f"{STATES}/{part.file}"
+        name = f"{folder}/{part.file}"
         try:
             same = is_file_with(self.directory / name, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -208,7 +220,7 @@ class SparkCheckpoint(CheckpointDirectory):
     @contextmanager
     def open(self, part: LevelFile) -> Iterator[pq.ParquetFile]:
         """Context with the open, verified file of states. Raises InputError if the file is missing or damaged."""
-        self._verify(part)
+        self._verify(STATES, part)
         try:
             with pq.ParquetFile(self.directory / STATES / part.file, memory_map=True) as file:
                 if file.metadata.num_rows != part.count:
@@ -263,7 +275,7 @@ def _words(column: pa.ChunkedArray) -> Words:
     return found
 
 
-def packed_columns(rows: Words) -> dict[str, pa.Array]:
+def packed_columns(rows: Words) -> Columns:
     """The columns from which a search reads its states: of rows (fingerprint, predecessor, words).
 
     Numbers are signed, because Spark's SQL has no unsigned ones.
@@ -279,10 +291,10 @@ def packed_columns(rows: Words) -> dict[str, pa.Array]:
 
 
 class PartWriter:
-    """Writes rows of words to a new file of a level."""
+    """Writes rows of words to a new file of a level, as the columns that ``columns`` makes of them."""
 
-    def __init__(self, path: Path, bucket: int | None) -> None:
-        self._path, self.bucket = path, bucket
+    def __init__(self, path: Path, bucket: int | None, columns: Callable[[Words], Columns]) -> None:
+        self._path, self.bucket, self._columns = path, bucket, columns
         self._out: _Counted | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[Words] = []
@@ -303,7 +315,7 @@ class PartWriter:
             return
         rows = np.concatenate(self._waiting)
         self._waiting, self._held = [], 0
-        table = pa.table(packed_columns(rows))
+        table = pa.table(self._columns(rows))
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._out = _Counted(self._path.open("xb", buffering=0))
@@ -311,7 +323,7 @@ class PartWriter:
                 pa.PythonFile(self._out, mode="w"),
                 table.schema,
                 compression="lz4",
-                use_dictionary=False,
+                use_dictionary=with_dictionary(table.schema),
                 write_statistics=False,
             )
         self._writer.write_table(table, row_group_size=2 * GROUP)

@@ -42,7 +42,7 @@ from highwater.checker.engines.spark.checkpoint import (
     SearchIdentity,
     SparkCheckpoint,
 )
-from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram, compiled, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.engines.state_graph import Words
@@ -152,16 +152,19 @@ def successors(
     seen: Table,
     frontier: Iterable[tuple[int, Words]],
     known: Known,
+    steps: PartWriter | None,
     report: Report,
 ) -> Iterator[Words]:
     """Yield the successors of frontier states as rows, in the order of their predecessors.
 
-    ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. The counts are added
-    to ``report``. A BoundError ends the search of successors, and is only noted in ``report``.
+    ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. All steps are written
+    to ``steps``. The counts are added to ``report``. A BoundError ends the search of successors, and is only noted in
+    ``report``.
     """
     buffers = RowBuffers(program, judging=False)
     buffers["known_steps"] = known[1]
     states = sent = 0
+    written: list[Any] = []
     try:
         for base, group in frontier:
             if seen.bytes > _MOST_SEEN_BYTES:
@@ -170,11 +173,17 @@ def successors(
             for rows in buffers.expand(seen, group, base):
                 sent += len(rows)
                 yield rows
+            if steps is not None:
+                for found in program.steps(group):
+                    steps.add(found)
+        if steps is not None:
+            written = steps.written()
     except BoundError:
         report["bound"] = buffers["error"]
     report |= {
         "states": states,
         "sent": sent,
+        "steps": written,
         "generated": int(buffers.counts.sum()),
         "actions": program.actions_taken(buffers.counts),
         "cuts": buffers.cuts.tolist(),
@@ -299,7 +308,7 @@ def program(run: SearchIdentity) -> RowProgram:
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
-        found = RowProgram(request.model(), request, ask=False, effort=Effort.FULL)
+        found = compiled(request.model(), request, ask=False, effort=Effort.FULL)
         if found.content != run.content:
             raise EngineError(
                 "a worker has another version of the checker or of the protocol than the driver"
@@ -341,8 +350,9 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
         for bucket in mine
         for group in share(checkpoint, level, run.buckets, bucket, found.fingerprints)
     )
+    steps = found.step_writer(checkpoint, task.number + 1, report["task"])
     with closing(found.table(level.size // run.buckets)) as seen:
-        for rows in successors(found, seen, frontier, task.known, report):
+        for rows in successors(found, seen, frontier, task.known, steps, report):
             if len(rows):
                 yield blocks_of(rows, run.buckets)
 
@@ -388,7 +398,7 @@ def _keep_new(
                 yield from buffers.new(table, store.get(kept))
                 store.drop(kept)
 
-        judged(buffers, new(), checkpoint.writer(task.number + 1, bucket), report)
+        judged(buffers, new(), code.level_writer(checkpoint, task.number + 1, bucket), report)
     _tables.keep(task, bucket, table)
     report["tables"] = _tables.bytes
 
@@ -467,7 +477,7 @@ class ParquetLevels:
             return
         initial, buffers = self.program.initial(), RowBuffers(self.program)
         report: Report = {}
-        judged(buffers, buffers.admit(self._table, initial), self.checkpoint.writer(0, None), report)
+        judged(buffers, buffers.admit(self._table, initial), self._writer(0), report)
         self._upto = 0
         self._commit(search, [], [report], len(initial))
 
@@ -537,16 +547,20 @@ class ParquetLevels:
         buffers = RowBuffers(self.program)
         buffers["known"] = known[0]
         frontier = share(self.checkpoint, level, 1, None, self.program.fingerprints)
+        steps = self.program.step_writer(self.checkpoint, level.number + 1, None)
 
         def new() -> Iterator[Words]:
-            rows = successors(self.program, self._seen, frontier, known, expanded)
+            rows = successors(self.program, self._seen, frontier, known, steps, expanded)
             for candidates in rows:
                 yield from buffers.new(self._table, candidates)
                 if stopped():
                     return
 
-        judged(buffers, new(), self.checkpoint.writer(level.number + 1, None), merged)
+        judged(buffers, new(), self._writer(level.number + 1), merged)
         return None if stopped() else ([expanded], [merged])
+
+    def _writer(self, number: int) -> PartWriter:
+        return self.program.level_writer(self.checkpoint, number, None)
 
     def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Reports | None:
         """Expand a level by one Spark job with two stages. Returns None if the search stops.
@@ -607,9 +621,13 @@ def joined(
     the level before. ``generated`` is the number of successors, ``seconds`` the time of the search.
     """
     parts: list[LevelFile] = []
+    steps: list[LevelFile] = []
     states = 0
     places: dict[str, Place] = {}
     for report in expanded:
+        if report["steps"] and report["steps"][1]:
+            file, count, size, checksum = report["steps"]
+            steps.append(LevelFile(None, file, count, 0, size, checksum))
         found = [(name, (number - 1, *step)) for name, step in report["broken"].items()]
         if report["deadlock"] >= 0:
             found.append((DEADLOCK, (number - 1, report["deadlock"])))
@@ -635,7 +653,7 @@ def joined(
         found=old.found | {name: places[name] for name in new},
         seconds=seconds,
     )
-    return CommittedLevel(number, tuple(parts), totals)
+    return CommittedLevel(number, tuple(parts), totals, tuple(steps))
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:

@@ -2,26 +2,35 @@
 
 A row is a candidate: fingerprint, predecessor, words of the state. ``expand`` makes rows of the successors of states.
 ``new`` keeps the rows whose fingerprint a table does not have, and checks the properties of their states.
+``TableProgram`` also makes the tables of ``highwater states``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.columns import STATES, TRANSITIONS, StateTable, TransitionTable
 from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.ir import FunctionText
 from highwater.checker.engines.native.kernels import (
+    FINGERPRINT,
+    PREDECESSOR,
     PREDECESSOR_BITS,
     WORDS,
 )
 from highwater.checker.engines.native.machine import Effort, Machine
 from highwater.checker.engines.native.program import CompiledModel
 from highwater.checker.engines.native.runs import code
+from highwater.checker.engines.native.runtime import LinkRuntime
+from highwater.checker.engines.native.state_graph import Linker, states_at_once
 from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
+from highwater.checker.engines.spark.checkpoint import Columns, PartWriter, SparkCheckpoint, packed_columns
 from highwater.checker.engines.spark.request import ModelRequest, sources
 from highwater.checker.engines.state_graph import Words
 from highwater.model.language import Model
@@ -63,11 +72,109 @@ class RowProgram(CompiledModel):
         table.clear(expected)
         return table
 
+    def level_writer(self, checkpoint: SparkCheckpoint, number: int, bucket: int | None) -> PartWriter:
+        """A writer for the rows of new states of a level."""
+        return checkpoint.writer(STATES, number, bucket, partial(self.columns, number))
+
+    def columns(self, number: int, rows: Words) -> Columns:
+        """The columns of rows of level ``number``."""
+        return packed_columns(rows)
+
+    def step_writer(self, checkpoint: SparkCheckpoint, number: int, bucket: int | None) -> PartWriter | None:
+        """A writer for the steps to the states of level ``number``; None if the search writes no tables."""
+        return None
+
+    def steps(self, states: Words) -> Iterator[Words]:
+        """Yield the steps of packed states as rows for ``step_writer``."""
+        return iter(())
+
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
         """The number of steps of each action. ``counts`` has the number of steps of each instance."""
         taken = np.zeros(len(self.action_numbers), dtype=np.int64)
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
+
+
+def compiled(model: Model, request: ModelRequest, *, ask: bool, effort: Effort) -> RowProgram:
+    """The compiled model of a request, with tables if the request has them."""
+    return (TableProgram if request.tables else RowProgram)(model, request, ask=ask, effort=effort)
+
+
+class StepRuntime(LinkRuntime):
+    """Generates code that stores the steps of states, with the fingerprints of targets instead of their numbers."""
+
+    def _resolve(self) -> str:
+        """Write ``@resolve(context, end)``: store the steps of the candidates before ``end``."""
+        f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
+        targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
+        first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
+        done = f.load(done_field)
+        with f.loop(f"ptr {first}", f"i64 {done}") as loop:
+            candidate, step = loop.values
+            loop.while_(f.op(f"icmp ult ptr {candidate}, %end"))
+            f.store(f.load(f.at(candidate, FINGERPRINT)), f.at(targets, step))
+            predecessor = f.load(f.at(candidate, PREDECESSOR))
+            f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, step))
+            loop.again(f.at(candidate, self.width), f.op(f"add i64 {step}, 1"))
+        f.store(step, done_field)
+        return f.end()
+
+
+class TableProgram(RowProgram):
+    """Machine code of a search whose levels are tables: decoded states, and all steps between states.
+
+    A row of a step has the fingerprints of its source and target, its instance, and a word: bit n is set if the step
+    violates step property n.
+    """
+
+    runtime = StepRuntime
+
+    def __init__(
+        self, model: Model, request: ModelRequest, *, ask: bool = True, effort: Effort = Effort.USUAL
+    ) -> None:
+        super().__init__(model, request, ask=ask, effort=effort)
+        self._states, self._transitions = StateTable(model, self.layout), TransitionTable(model, self.layout)
+        self._linker = Linker(self, states_at_once(self.instances), exact=False)
+
+    def bind(self, machine: Machine) -> None:
+        """Use the functions of newly loaded machine code."""
+        super().bind(machine)
+        self.link = machine.function("link", 1)
+
+    def columns(self, number: int, rows: Words) -> Columns:
+        """The columns of rows of level ``number``: those of the table of states, then those that the search reads."""
+        depths = np.full(len(rows), number + 1)
+        states = np.ascontiguousarray(rows[:, WORDS:])
+        return self._states.columns(rows[:, 0].view(np.int64), depths, states) | packed_columns(rows)
+
+    def step_writer(self, checkpoint: SparkCheckpoint, number: int, bucket: int | None) -> PartWriter | None:
+        """A writer for the steps to the states of level ``number``."""
+
+        def columns(rows: Words) -> Columns:
+            ids = rows.view(np.int64)
+            return self._transitions.columns(ids[:, 0], ids[:, 1], ids[:, 2], rows[:, 3])
+
+        return checkpoint.writer(TRANSITIONS, number, bucket, columns)
+
+    def steps(self, states: Words) -> Iterator[Words]:
+        """Yield the steps of packed states as rows for ``step_writer``."""
+        linker, fingerprints, size = self._linker, self.fingerprints(states), states_at_once(self.instances)
+        linker["states"] = states.ctypes.data
+        for start in range(0, len(states), size):
+            linker["start"], linker["end"] = start, min(start + size, len(states))
+            linker["out_steps"] = linker["out_cut_total"] = 0
+            self.link(linker.address)
+            if linker["error"]:
+                raise self.bound_error(linker["error"])
+            count, found = linker["out_steps"], linker.steps
+            here, instances = slice(start, linker["end"]), found.instances[:count]
+            sources = np.repeat(np.arange(linker["end"] - start), found.counts[: linker["end"] - start])
+            targets, broken = (
+                found.targets[:count],
+                self._transitions.broken(states[here], sources, instances),
+            )
+            columns = (fingerprints[here][sources], targets, instances, broken)
+            yield np.stack([column.view(np.uint64) for column in columns], axis=1)
 
 
 def content(program: CompiledModel, request: ModelRequest) -> str:

@@ -40,6 +40,7 @@ class SparkOptions:
 
     - ``checkpoint``: a directory that driver and executors share. None: a temporary directory, which is removed at the
       end; only for a local master.
+    - ``tables``: the levels are the tables of ``highwater states``.
     - ``small``, ``driver_states``: the driver itself expands a level with fewer than ``small`` states, as long as the
       search has found at most ``driver_states`` states.
     - ``buckets``: the number of buckets of fingerprints; None: a number that suits the cores.
@@ -48,6 +49,7 @@ class SparkOptions:
     master: str = LOCAL
     checkpoint: str | None = None
     resume: bool = False
+    tables: bool = False
     small: int = 200_000
     driver_states: int = 4_000_000
     buckets: int | None = None
@@ -68,12 +70,13 @@ class ModelRequest:
     properties: tuple[str, ...]
     symmetry: bool
     deadlock: bool
+    tables: bool = False
     beside: Mapping[str, str] = field(default_factory=dict)
     """The texts of the files that the user's own file imports, by module name."""
 
     @classmethod
-    def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
-        """The request for a traced model, with the options ``symmetry`` and ``deadlock`` of the search.
+    def of(cls, model: Model, symmetry: bool, deadlock: bool, tables: bool = False) -> ModelRequest:
+        """The request for a traced model, with the options ``symmetry``, ``deadlock`` and ``tables`` of the search.
 
         Raises EngineError if the protocol comes neither from a package below ``model`` nor from a user's file.
         """
@@ -96,6 +99,7 @@ class ModelRequest:
             tuple(model.safety),
             symmetry,
             deadlock,
+            tables,
             {
                 name: file.read_text(encoding="utf-8")
                 for name, file in sorted(imported_by(kind.__module__).items())

@@ -11,9 +11,10 @@ from contextlib import closing, nullcontext
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.checkpoint import difference
+from highwater.checker.engines.native.machine import Effort
 from highwater.checker.engines.spark.checkpoint import CommittedLevel, SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels import ParquetLevels
-from highwater.checker.engines.spark.program import RowProgram
+from highwater.checker.engines.spark.program import RowProgram, compiled
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, buckets_for
 from highwater.checker.engines.spark.session import session
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
@@ -33,9 +34,10 @@ def search(
     """
     started = time.perf_counter()
     spark = spark or SparkOptions()
-    request = ModelRequest.of(model, options.symmetry, options.deadlock)
-    program = RowProgram(model, request)
-    with _directory(spark) as directory, SparkCheckpoint(directory) as checkpoint:
+    request = ModelRequest.of(model, options.symmetry, options.deadlock, spark.tables)
+    program = compiled(model, request, ask=True, effort=Effort.USUAL)
+    option = "--out" if spark.tables else "--checkpoint"
+    with _directory(spark) as directory, SparkCheckpoint(directory, option) as checkpoint:
         checkpoint.take(resume=spark.resume)
         before = _before(checkpoint, request, program) if spark.resume else None
         committed = _committed(checkpoint) if before else []
