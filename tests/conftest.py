@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture
 def pinned(request: pytest.FixtureRequest) -> Transcript:
     """The pinned texts of the test's folder."""
     return Transcript(request.path, renews=request.config.getoption("--renew"))

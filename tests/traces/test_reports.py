@@ -1,14 +1,13 @@
 """The text of reports, and all that a report says about an incident, as in transcript.txt.
 
-`python -m pytest tests/traces/test_reports.py --renew` writes the transcript anew. Read its difference before you
-commit it: each line is what an operator would read.
+Each line is what an operator would read.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,8 @@ from tests.traces.metadata.made_logs import (
     unreadable,
     write,
 )
+from tests.transcript import Transcript
 
-Pinned = Callable[[str, str], None]
 TIME = 1_795_176_007_145
 UNCLEAN = records.UNCLEAN
 NOBODY: dict[str, Any] = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
@@ -231,7 +230,7 @@ IN_WORDS = ("headline", "cause", "steps")
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
-def test_the_incidents_of_findings(name: str, pinned: Pinned) -> None:
+def test_the_incidents_of_findings(name: str, pinned: Transcript) -> None:
     pinned(f"findings: {name}", said(INCIDENTS[name]))
 
 
@@ -254,7 +253,7 @@ ENDS: dict[str, tuple[ReplicaEnd, ...]] = {
 
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("back", [(), (1, 3)], ids=["", "back in the ISR"])
-def test_the_advice_after_a_loss(name: str, back: tuple[int, ...], pinned: Pinned) -> None:
+def test_the_advice_after_a_loss(name: str, back: tuple[int, ...], pinned: Transcript) -> None:
     """Leader 2 lost the offsets 10 to 29 in leader epoch 5."""
     known = Replicas("t-0", (0, 1, 2, 3), ENDS[name])
     held = advice.holders(HAD, known, 2, 5, 10, 30, back)
@@ -321,7 +320,7 @@ def without_times(text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_the_report_on_a_made_log(name: str, tmp_path: Path, pinned: Pinned) -> None:
+def test_the_report_on_a_made_log(name: str, tmp_path: Path, pinned: Transcript) -> None:
     """The record at offset n has timestamp n + 1000 ms."""
     values, options = LOGS[name]
     write(tmp_path, [*beginning(), *values])
@@ -329,7 +328,7 @@ def test_the_report_on_a_made_log(name: str, tmp_path: Path, pinned: Pinned) -> 
     pinned(f"log: {name}", f"{without_times(done.output, tmp_path)}exit status {done.status}")
 
 
-def test_the_report_on_a_loss_in_brokers_logs(tmp_path: Path, pinned: Pinned) -> None:
+def test_the_report_on_a_loss_in_brokers_logs(tmp_path: Path, pinned: Transcript) -> None:
     cluster = Made(tmp_path)
     cluster.lose()
     pinned("brokers' logs: a loss", said(report(*cluster.findings(), figures={"broker logs": 3})))
@@ -407,7 +406,7 @@ SUMMARIES: dict[str, list[Report]] = {
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_the_summary_of_a_report(name: str, pinned: Pinned) -> None:
+def test_the_summary_of_a_report(name: str, pinned: Transcript) -> None:
     reports = SUMMARIES[name]
     text = "\n\n".join([*map(str, reports), in_all(reports)])
     pinned(f"summary: {name}", text)
@@ -445,7 +444,7 @@ def test_the_colour_of_the_verdict_is_that_of_its_severity() -> None:
     assert colours == ["green", "yellow", "red"]
 
 
-def test_times_and_numbers_in_words(pinned: Pinned) -> None:
+def test_times_and_numbers_in_words(pinned: Transcript) -> None:
     times = [utc(time) for time in (0, TIME, None, -1, 2**62, 253_402_300_800_000)]
     spans = [span(ms) for ms in (0, 999, 1000, 59_500, 3_723_999, 7_200_000, 360_000_000)]
     pinned("words", "\n".join([*times, *spans, *(brokers(range(n)) for n in (0, 1, 3, 1000))]))
