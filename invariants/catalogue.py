@@ -105,5 +105,5 @@ def _all() -> Iterator[tuple[str, Any]]:
     controllers = stated("replication.controller").invariants
     for one in (*controllers, *observed.FINDINGS, *observed.CONDITIONS):
         yield METADATA_LOG, one
-    yield from ((BROKER_LOGS, told) for told in observed.OF_BROKERS)
-    yield from ((REQUEST_LOGS, told) for told in observed.OF_REQUESTS)
+    yield from ((BROKER_LOGS, one) for one in observed.OF_BROKERS)
+    yield from ((REQUEST_LOGS, one) for one in observed.OF_REQUESTS)

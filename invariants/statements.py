@@ -204,12 +204,12 @@ def hwm_never_moves_back(before: Number, after: Number) -> Truth:
 
 
 @statement("B2")
-def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
+def leader_answers_in_its_epoch(requested: Number, leads: Number) -> Truth:
     """A leader uses a fetch only if the fetch has the leader epoch in which it leads.
 
-    ``asked`` is the leader epoch in the fetch, ``leads`` the leader's own.
+    ``requested`` is the leader epoch in the fetch, ``leads`` the leader's own.
     """
-    return asked == leads
+    return requested == leads
 
 
 @statement("903.2, 903.4")

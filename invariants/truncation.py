@@ -389,8 +389,8 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Iterator[Truth]:
         for epoch in m.epoch:
             request = s.requests[epoch]
             reached = any_of(request.leader.is_(x) & _has_reached(s, x, int(epoch)) for x in m.replica)
-            told = _sent(s, int(epoch)) & me.leader.is_some & (me.leader == request.leader) & reached
-            yield implies(me.leader_epoch.is_(epoch), told)
+            informed = _sent(s, int(epoch)) & me.leader.is_some & (me.leader == request.leader) & reached
+            yield implies(me.leader_epoch.is_(epoch), informed)
 
 
 # --- records ------------------------------------------------------------------------------------------------

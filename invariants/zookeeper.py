@@ -181,10 +181,10 @@ def registrations_have_later_epochs(m: ZooKeeperMode, before: State, after: Stat
     """A registration has a greater broker epoch than the broker, a controller or a request has from an earlier one."""
     for b in m.broker:
         old, new = before.zookeeper.registrations[b], after.zookeeper.registrations[b]
-        asked = before.shutdown_requests[b]
+        request = before.shutdown_requests[b]
         known = [
             ~m.is_up(before.brokers[b]) | (before.brokers[b].epoch < new.value),
-            asked.is_none | (asked.value.broker_epoch < new.value),
+            request.is_none | (request.value.broker_epoch < new.value),
             *(
                 c.is_none | (c.value < new.value)
                 for c in (before.controllers[x].registrations[b] for x in m.controller)

@@ -1,1 +1,4 @@
-"""The package of what all parts of the checker share: exit statuses, memory, files, processes, terminal text."""
+"""Shared by all parts of the checker: exit statuses, memory, files, processes, terminal text.
+
+In: small files and processes. Out: checked values, and InputError for bad ones. It knows no protocol and no scenario.
+"""

@@ -166,7 +166,7 @@ def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
         while isinstance(within, Array | Option):
             said += f"[{within.index.name}]" if isinstance(within, Array) else ""
             within = within.element if isinstance(within, Array) else within.content_type
-        absent, about = name in struct.absent, struct.meanings.get(name, "")
+        absent, about = name in struct.absent, struct.meanings[name]
         shown = f"Option({within})" if isinstance(type_, Option) else str(within)
         if about or not isinstance(within, Struct):
             yield {"name": said, "type": shown, "meaning": about, "absent": absent}

@@ -1,4 +1,8 @@
-"""Properties of the protocol ``replication`` and of its parts."""
+"""Properties of the protocol ``replication`` and of its parts.
+
+In: states of the cluster, the controller, a topic or a plan. Out: invariants, step properties, liveness, goals and
+helpers of proofs. Statements that several protocols share are in ``invariants/statements.py``.
+"""
 
 from highwater.invariants.replication import (
     cluster,

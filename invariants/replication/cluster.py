@@ -22,7 +22,6 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.containers import members_of
-from highwater.model.replication import features
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
@@ -189,7 +188,7 @@ def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
     """True if the ELR is on, and has been on since the ISR last had at least min ISR members."""
-    return m.has_elr(s) & (s.elr_is_whole if features.remembers_whole(m) else as_bool(True))
+    return m.has_elr(s) & (s.elr_is_whole if m.remembers_whole else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")

@@ -201,9 +201,9 @@ def fetches_are_not_from_the_future(m: Replication, s: State) -> Iterator[Truth]
             sent.append(implies(there, broker.view.leader.is_(fetch.leader)))
             recorded = m.leads(x, broker) & broker.followers[f].leo.is_some
             sent.append(implies(recorded, broker.followers[f].broker_epoch <= fetch.broker_epoch))
-            told = s.alter_requests[x].value.epochs[f]
-            proposed = s.alter_requests[x].is_some & told.is_some & (int(x) != int(f))
-            sent.append(implies(proposed, told.value <= fetch.broker_epoch))
+            named = s.alter_requests[x].value.epochs[f]
+            proposed = s.alter_requests[x].is_some & named.is_some & (int(x) != int(f))
+            sent.append(implies(proposed, named.value <= fetch.broker_epoch))
         yield implies(request.is_some, all_of(sent))
         epoch, p = response.value.leader_epoch, s.partition
         here = m.is_up(s.brokers[f]) & (epoch <= s.brokers[f].view.leader_epoch)
@@ -275,7 +275,7 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Iterator[Truth]
     for b in m.broker:
         broker, request, response = s.brokers[b], s.alter_requests[b], s.alter_responses[b]
         view, sent, answer = broker.view, request.value, response.value
-        asked = (
+        current = (
             (sent.leader_epoch == view.leader_epoch)
             & (sent.partition_epoch == view.partition_epoch)
             & (sent.broker_epoch == broker.epoch)
@@ -286,7 +286,7 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Iterator[Truth]
         outdated = view.partition_epoch < s.partition.partition_epoch
         stands = where(
             request.is_some,
-            asked,
+            current,
             where(response.is_some, answered & ((answer.outcome != "KEEP") | outdated), outdated),
         )
         yield implies(broker.proposed.is_some, stands)

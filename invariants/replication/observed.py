@@ -117,7 +117,7 @@ OF_REQUESTS = (
 """Statements checked on the request logs of brokers and controllers."""
 
 
-def is_promised(found: Invariant, rules: Set[str]) -> bool:
+def is_guaranteed(found: Invariant, rules: Set[str]) -> bool:
     """True if a version of Kafka with these rules guarantees the property.
 
     If all rule numbers of a property are from KIP-966, only a version with the ELR guarantees it. Every version

@@ -59,10 +59,10 @@ def is_void(m: Replication, s: State) -> Truth:
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     elects = m.p.unclean_election and (m.p.flag_changes or not m.ever_on("unclean_recovery"))
     failed = spent(m, s, *CRASHES, *(CLEAN_OUTAGES if elects else ())) > 0
-    asked = as_bool(m.p.unclean_election)
+    uncleanly = as_bool(m.p.unclean_election)
     if m.p.risky_elections:
-        asked = asked | (spent(m, s, "elections") > 0)
-    return (lost >= tolerated(m)["min_isr"]) | (failed & asked)
+        uncleanly = uncleanly | (spent(m, s, "elections") > 0)
+    return (lost >= tolerated(m)["min_isr"]) | (failed & uncleanly)
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:

@@ -254,9 +254,9 @@ def _wins_over_a_longer_log(
         mine = before.log_infos[winner]
         wins = new.leader.is_(winner) & mine.is_some
         for b in m.broker:
-            told = before.log_infos[b]
-            longer = told.is_some & (told.value.end > mine.value.end)
-            over.append(wins & longer & is_it(before.registrations[b], told.value))
+            answer = before.log_infos[b]
+            longer = answer.is_some & (answer.value.end > mine.value.end)
+            over.append(wins & longer & is_it(before.registrations[b], answer.value))
     return old.leader.is_none & new.leader.is_some & by_log & any_of(over)
 
 
@@ -266,17 +266,19 @@ def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, af
 
     If the parameter ``recovery`` is off, any requested election in a partition without a leader reaches the goal.
     """
-    asked = before.budgets.elections > after.budgets.elections
+    on_request = before.budgets.elections > after.budgets.elections
     if not m.p.recovery:
-        return before.partition.leader.is_none & after.partition.leader.is_some & asked
-    return asked & _wins_over_a_longer_log(m, before, after, lambda registration, told: registration.fenced)
+        return before.partition.leader.is_none & after.partition.leader.is_some & on_request
+    return on_request & _wins_over_a_longer_log(
+        m, before, after, lambda registration, answer: registration.fenced
+    )
 
 
 def _requested_outsider(before: State, after: State, by_log: bool) -> Truth:
     """True if a request elects a leader from outside ISR and ELR, ``by_log`` or without a look at the log infos."""
     old, leader = before.partition, after.partition.leader
-    asked = before.budgets.elections > after.budgets.elections
-    outside = asked & old.leader.is_none & leader.is_some & ~electable(old).has(leader)
+    on_request = before.budgets.elections > after.budgets.elections
+    outside = on_request & old.leader.is_none & leader.is_some & ~electable(old).has(leader)
     return outside & ((before.log_infos != after.log_infos) == by_log)
 
 
@@ -307,8 +309,8 @@ def a_later_isr_member_is_elected(m: Replication, before: State, after: State) -
 def a_recovery_elects_over_a_longer_log(m: Replication, before: State, after: State) -> Truth:
     """A recovery elects a replica while another live replica has answered with a longer log."""
 
-    def is_live(registration: StructValue, told: StructValue) -> Truth:
-        return (told.broker_epoch == registration.epoch) & ~registration.fenced
+    def is_live(registration: StructValue, answer: StructValue) -> Truth:
+        return (answer.broker_epoch == registration.epoch) & ~registration.fenced
 
     return _wins_over_a_longer_log(m, before, after, is_live)
 
@@ -340,8 +342,8 @@ def a_recovery_elects_before_the_remembered_answer(m: Replication, before: State
 @reachable("966.14", rule="unclean_recovery", needs="recovery")
 def a_failover_forgets_the_first_answers(m: Replication, before: State, after: State) -> Truth:
     """The controller fails over while some replicas have answered a recovery, and others have not."""
-    told = total(before.log_infos[b].is_some for b in m.broker)
-    return (before.budgets.failovers > after.budgets.failovers) & (told > 0) & (told < m.p.brokers)
+    answers = total(before.log_infos[b].is_some for b in m.broker)
+    return (before.budgets.failovers > after.budgets.failovers) & (answers > 0) & (answers < m.p.brokers)
 
 
 @reachable("966.8", needs="min_isr_changes")

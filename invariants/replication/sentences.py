@@ -18,7 +18,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from highwater.model.replication import features, logs
+from highwater.model.replication import logs
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 from highwater.model.replication.protocol import Replication
@@ -36,7 +36,7 @@ def _registration(m: Replication, before: State, after: State, b: Number) -> tup
     The shutdown was clean if the CleanShutdownFile has the registered epoch, and the metadata version has the ELR.
     """
     old, file = before.registrations[b], before.brokers[b]
-    level = before.elr_level if features.level_changes(m.p) else as_bool(True)
+    level = before.elr_level if m.level_changes else as_bool(True)
     clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
     return old.epoch != after.registrations[b].epoch, clean
 
@@ -99,16 +99,16 @@ def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: 
         old, new, answer = before.brokers[f], after.brokers[f], before.fetch_responses[f]
         taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
         got = answer.value
-        asked = (
+        current = (
             m.follows(f, old) & (got.leader_epoch == old.view.leader_epoch) & (got.offset == old.log.length)
         )
         agreed = new.log.is_empty | (got.epoch.is_some & (new.log.last.epoch <= got.epoch.value))
-        yield implies(taken & asked & got.diverging, agreed & (new.log.length < old.log.length))
+        yield implies(taken & current & got.diverging, agreed & (new.log.length < old.log.length))
         for leader in m.broker:
             now = before.brokers[leader]
             serves = m.leads(leader, now) & (now.view.leader_epoch == old.view.leader_epoch)
             for o in m.offsets:
-                removed = taken & asked & serves & (old.log.length > o) & (new.log.length <= o)
+                removed = taken & current & serves & (old.log.length > o) & (new.log.length <= o)
                 yield implies(removed, ~logs.same_record(old.log, now.log, o))
 
 
@@ -164,8 +164,8 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
     and LONGEST_LOG_BALANCED compares only members of the last known ELR. The property ignores replicas that do not run,
     are fenced, or do not know the current leader epoch.
     """
-    asked = _is_requested(before, after)
-    balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
+    on_request = _is_requested(before, after)
+    balanced = where(on_request, not m.p.risky_elections, not m.p.unclean_election)
     live = m.t.active(before.registrations)
     recovered = any_of(before.log_infos[b].is_some & after.log_infos[b].is_none for b in m.broker)
 
@@ -177,7 +177,7 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
     def compared(b: Number) -> Truth:
         answer, awaited = before.log_infos[b], before.partition.last_known_elr.has(b)
         now = answer.is_some & (answer.value.leader_epoch == before.partition.leader_epoch)
-        return runs(b) & where(asked, balanced & awaited, now | (balanced & awaited))
+        return runs(b) & where(on_request, balanced & awaited, now | (balanced & awaited))
 
     for b in m.broker:
         elected = recovered & before.partition.leader.is_none & after.partition.leader.is_(b)
@@ -225,8 +225,10 @@ def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) ->
         yield implies(any_of(accepted) & appended, enough)
         able = (size(maximal) >= view.min_isr) | (view.replicas <= maximal)
         acknowledgers.append(m.leads(b, broker) & able & (broker.hwm > 0))
-    told = any_of((before.writes[v] != "ACKNOWLEDGED") & (after.writes[v] == "ACKNOWLEDGED") for v in m.value)
-    yield implies(told & m.on("acks_all_needs_min_isr"), any_of(acknowledgers))
+    acknowledged = any_of(
+        (before.writes[v] != "ACKNOWLEDGED") & (after.writes[v] == "ACKNOWLEDGED") for v in m.value
+    )
+    yield implies(acknowledged & m.on("acks_all_needs_min_isr"), any_of(acknowledgers))
 
 
 @step_property("966.17", needs="elections")
@@ -235,10 +237,10 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 
     Election types other than PREFERRED need a partition without a leader.
     """
-    asked = _is_requested(before, after)
+    on_request = _is_requested(before, after)
     old, new = before.partition.leader, after.partition.leader
     preferred = after.partition.replicas.at(0)
-    return implies(asked & old.is_some & (old != new), new.is_(preferred))
+    return implies(on_request & old.is_some & (old != new), new.is_(preferred))
 
 
 @step_property("966.4, 966.10, 966.11, 966.18")
@@ -314,7 +316,7 @@ def members_that_leave_under_min_isr_stay_eligible(
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, min_isr_of(after)
     under = size(then.isr) < needed
-    under = under & features.has_elr(m, before)
+    under = under & m.has_elr(before)
     chosen = _is_requested(before, after) & then.leader.is_some & (p.leader != then.leader)
     under = under & ~(chosen & any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker))
     for b in m.broker:
@@ -342,7 +344,7 @@ def last_known_leaders_led_last(m: Replication, before: State, after: State) -> 
     from outside ISR and ELR. A step that changes the partition epoch also changes another field of the partition.
     """
     p, then = before.partition, after.partition
-    if m.ever_on("last_known_leader_kept") and not features.changes(m):
+    if m.ever_on("last_known_leader_kept") and not m.elr_changes:
         emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
         last = any_of(p.leader.is_(b) & then.last_known_leader.is_(b) for b in m.broker)
         yield implies(emptied, last)

@@ -46,9 +46,9 @@ def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> 
     """966.17. True if the step carries out an operator's election request of one of the types ``kinds``."""
     if not m.p.recovery_requests:
         return as_bool(False)
-    asked = any_of(after.requested.value.kind == kind for kind in kinds)
+    of_kind = any_of(after.requested.value.kind == kind for kind in kinds)
     decided = (before.partition != after.partition) | (before.requested != after.requested)
-    return after.requested.is_some & decided & asked
+    return after.requested.is_some & decided & of_kind
 
 
 def is_risked(m: Controller, before: State, after: State) -> Truth:
@@ -346,11 +346,13 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
     p, then = before.partition, after.partition
     outside = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
     last = p.last_known_leader.is_some & then.leader.is_(p.last_known_leader.value)
-    asked = p.leader.is_none & (p.replicas == then.replicas) & (before.registrations == after.registrations)
-    asked = asked & (m.p.elections_on_request or m.on("unclean_recovery"))
+    on_request = (
+        p.leader.is_none & (p.replicas == then.replicas) & (before.registrations == after.registrations)
+    )
+    on_request = on_request & (m.p.elections_on_request or m.on("unclean_recovery"))
     proposed = p.leader.is_some & then.isr.has(then.leader) & (before.registrations == after.registrations)
     proposed = proposed & ~p.removing.is_empty & (m.assigned(then) == m.assigned(p) - p.removing)
-    return implies(outside & ~favours_availability(m, before), last | asked | proposed)
+    return implies(outside & ~favours_availability(m, before), last | on_request | proposed)
 
 
 @step_property("966.4, K10", rule="eligible_leader_replicas")

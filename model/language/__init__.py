@@ -1,8 +1,10 @@
 """The language in which protocols are written. It contains nothing about Kafka.
 
 It has types (Bool, Int, Index, Enum, Set, Option, Array, Struct, Seq), symbolic values with Python's operators, a few
-functions (where, all_of, any_of, size, …), named guards (require), actions and invariants. A Model is a protocol
-traced once into an expression graph, which every engine reads.
+functions (where, all_of, any_of, size, …), named guards (require), actions and invariants.
+
+In: a protocol's class and its properties. Out: a Model, which is the protocol traced once into an expression graph.
+Every engine reads that graph.
 """
 
 from highwater.model.language.declarations import Profile

@@ -221,8 +221,8 @@ class Shapes:
         elif node.is_const and abs(node.value - self._size) <= 2:
             value = "size", node.value - self._size
         key = sorted(operands) if node.op in graph.COMMUTATIVE else operands
-        said = repr((node.op, value, node.sort, key))
-        return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+        text = repr((node.op, value, node.sort, key))
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 # --- binding --------------------------------------------------------------------------------------------------

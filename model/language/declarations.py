@@ -240,10 +240,10 @@ def refuse_identity(function: Callable[..., object]) -> None:
         both = all(isinstance(s, ast.Name) and s.id in singles for s in sides)
         for side in sides:
             if both or _is_read_of(side, own) or (isinstance(side, ast.Name) and side.id in fields):
-                asked = ast.unparse(side)
+                operand = ast.unparse(side)
                 raise LanguageError(
-                    f"'{ast.unparse(node)}' asks which Python object {asked} is: write "
-                    + ("== or !=" if both else f"{asked}.is_none, or =="),
+                    f"'{ast.unparse(node)}' asks which Python object {operand} is: write "
+                    + ("== or !=" if both else f"{operand}.is_none, or =="),
                     f"{code.co_filename}:{above + node.lineno}",
                 )
 

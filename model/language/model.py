@@ -90,8 +90,8 @@ class Instance:
         if not self.action.says:
             return str(self)
         own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
-        said = self.action.says.format(**self.said)
-        return f"{said} ({', '.join(own)})" if own else said
+        sentence = self.action.says.format(**self.said)
+        return f"{sentence} ({', '.join(own)})" if own else sentence
 
 
 def trace_instance(
@@ -482,10 +482,10 @@ def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))
     found: list[tuple[JudgedSteps, ...]] = []
     for number, instance in enumerate(model.instances):
-        asked = [i for i in chosen if number in model.step_properties[i].asked]
-        roots = [node for i in asked for node in chosen[i]]
+        relevant = [i for i in chosen if number in model.step_properties[i].asked]
+        roots = [node for i in relevant for node in chosen[i]]
         nodes = of_a_step.substituted(roots, {i: write.node for i, write in instance.writes.items()})
-        steps = map(JudgedSteps, asked, nodes[::2], nodes[1::2])
+        steps = map(JudgedSteps, relevant, nodes[::2], nodes[1::2])
         found.append(tuple(s for s in steps if s.node is not graph.TRUE or s.premise is not graph.FALSE))
     return found
 

@@ -17,7 +17,7 @@ from highwater.model.language.liveness import Liveness, weak
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import require
-from highwater.model.language.types import Int, Only, Struct, all_of, any_of
+from highwater.model.language.types import Int, Struct, all_of, any_of
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ def taking(protocol: type[Protocol], procedure: Procedure) -> tuple[type[Protoco
 
     def define(self: Protocol) -> Struct:
         state = protocol.define(self)
-        absent = {name: Only(type_, when=False) for name, type_ in state.absent.items()}
-        made = Struct(state.name, **state.fields, **absent, steps_taken=Int(0, len(procedure.steps)))
-        return made.about(**state.meanings, steps_taken="how many steps of the procedure are taken")
+        taken = Int(0, len(procedure.steps)), "how many steps of the procedure are taken"
+        return Struct(state.name, **state.declared_fields, steps_taken=taken)
 
     def initial(self: Protocol) -> list[dict[str, Any]]:
         first, *_ = protocol.initial(self)

@@ -278,8 +278,8 @@ class Parameters(SimpleNamespace):
         """Raises NoSuchAttribute: there is no parameter of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        said = f"there is no parameter {name!r}; there are {_list(vars(self))}{meant(name, vars(self))}"
-        raise NoSuchAttribute(said, place())
+        problem = f"there is no parameter {name!r}; there are {_list(vars(self))}{meant(name, vars(self))}"
+        raise NoSuchAttribute(problem, place())
 
 
 class Protocol:
@@ -354,8 +354,8 @@ class Protocol:
         """Raises NoSuchAttribute: ``define`` sets no attribute of this name."""
         if name.startswith("_"):
             raise AttributeError(name)
-        said = f"{type(self).__name__} has no attribute {name!r}; the state's fields are s.…"
-        raise NoSuchAttribute(f"{said}{meant(name, dir(self), 0.75)}", place())
+        problem = f"{type(self).__name__} has no attribute {name!r}; the state's fields are s.…"
+        raise NoSuchAttribute(f"{problem}{meant(name, dir(self), 0.75)}", place())
 
     @classmethod
     def check(cls) -> None:
@@ -630,8 +630,8 @@ class Budgets:
 
     def type(self, p: SimpleNamespace) -> Struct:
         """The type of the state's field ``budgets``. ``p`` has the parameter values of the protocol."""
-        counts = {name: Int(0, count) for name, count in self.granted(p).items()}
-        return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
+        granted = self.granted(p).items()
+        return Struct("Budgets", **{n: (Int(0, count), f"left: {self.meanings[n]}") for n, count in granted})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
         """Each budget as the scenario sets it: the initial value of the state's field ``budgets``."""

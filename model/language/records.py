@@ -201,12 +201,13 @@ class Only:
 class Struct(Type):
     """The type of structs with named fields. A call makes a symbolic value; plain values are dicts.
 
-    ``fields`` has the types of the present fields, ``absent`` the types of the fields that ``Only`` leaves out.
+    A field is declared by its type, or by its type and its meaning, which ``highwater show PROTOCOL`` lists. ``fields``
+    has the types of the present fields, ``absent`` the types of the fields that ``Only`` leaves out.
     """
 
     _written = ": write dict(field=value, …)"
 
-    def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
+    def __init__(self, type_name: str, /, **fields: Type | Only | tuple[Type | Only, str]) -> None:
         self.name = type_name
         self.fields: dict[str, Type] = {}
         self.absent: dict[str, Type] = {}
@@ -221,7 +222,8 @@ class Struct(Type):
                     else f"{type_name} cannot have a field {name!r}: names of fields begin with a letter"
                 )
         start = 0
-        for name, given in fields.items():
+        for name, declared in fields.items():
+            given, self.meanings[name] = declared if isinstance(declared, tuple) else (declared, "")
             type_ = given.type if isinstance(given, Only) else given
             is_type(type_, f"field {name!r} of {type_name}")
             if isinstance(given, Only) and not given.when:
@@ -245,13 +247,11 @@ class Struct(Type):
     def __str__(self) -> str:
         return self.name
 
-    def about(self, /, **meanings: str) -> Struct:
-        """Set the meanings and units of the fields, which ``highwater show PROTOCOL`` lists, and return this struct."""
-        for name in meanings:
-            if name not in self.fields and name not in self.absent:
-                self.field(name)
-        self.meanings = meanings
-        return self
+    @property
+    def declared_fields(self) -> dict[str, tuple[Only, str]]:
+        """The fields as another struct can declare them, absent ones last."""
+        every = {**self.fields, **self.absent}
+        return {name: (Only(every[name], name in self.fields), self.meanings[name]) for name in every}
 
     def field(self, name: str) -> tuple[slice, Type]:
         """The positions of a field's scalars in a value, and the field's type.

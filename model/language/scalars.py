@@ -156,8 +156,8 @@ class Value:
     def in_(self, *values: object) -> Truth:
         """The condition that the value equals one of ``values``."""
         found = tuple((self == value).node for value in values)
-        (said,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
-        return Truth(None, (said,))
+        (joined,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
+        return Truth(None, (joined,))
 
     def __hash__(self) -> int:
         """The plain value's hash. Raises NotHashable if the value is not known while tracing."""
@@ -627,14 +627,14 @@ def _joined(
     if isinstance(items, Value):
         raise fail(f"{word.replace(' ', '_')}() takes a list: write [a, b], or … for i in index")
     node, nodes = any_size.joined(join, items, lambda i: as_bool(i).node)
-    said: tuple[Node, ...] = (node,)
+    condition: tuple[Node, ...] = (node,)
     if mutation.active is not None:
         if isinstance(items, (list, tuple)):
-            said = mutation.joined(word, said, nodes, join, depth=3)
+            condition = mutation.joined(word, condition, nodes, join, depth=3)
         else:
             others = {change: (lambda other=other: (other(nodes),)) for change, other in wrong.items()}
-            said = mutation.offered("operation", said, others, depth=3)
-    return Truth(None, said)
+            condition = mutation.offered("operation", condition, others, depth=3)
+    return Truth(None, condition)
 
 
 def total(items: Iterable[Truth]) -> Number:

@@ -262,8 +262,8 @@ def _refuse_reading() -> None:
         setattr(Next, f"__{name}__", refuse)
         setattr(Next, f"__r{name}__", refuse)
         setattr(Next, f"__i{name}__", in_place(symbol))
-    asked = "eq ne hash bool iter contains len call int index float str format delattr delitem"
-    for name in (*COMPARISONS, *UNARY, *asked.split()):
+    operators = "eq ne hash bool iter contains len call int index float str format delattr delitem"
+    for name in (*COMPARISONS, *UNARY, *operators.split()):
         setattr(Next, f"__{name}__", refuse)
 
 

@@ -189,12 +189,12 @@ def enabled(action: str, /, **parameters: Any) -> Truth:
 
     For properties only. Raises LanguageError in an action, and for an unknown action or parameter.
     """
-    asked = current("enabled()").enabled
-    if asked is None:
+    is_enabled = current("enabled()").enabled
+    if is_enabled is None:
         raise fail(
             "enabled() asks about actions, in a property: an action's guards say it by a function of their own"
         )
-    return asked(action, parameters)
+    return is_enabled(action, parameters)
 
 
 def under(rule: str, condition: Truth | bool) -> Truth:
@@ -279,8 +279,8 @@ def guards_asked(trace: Trace) -> tuple[Guard, ...]:
 
     A guard that divides by zero counts as true; a check then makes the step an error (``bound_checks``).
     """
-    asked = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
-    return tuple(g for g in asked if g.node is not graph.TRUE)
+    guards = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
+    return tuple(g for g in guards if g.node is not graph.TRUE)
 
 
 def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:

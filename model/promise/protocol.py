@@ -43,17 +43,11 @@ class Promise(Protocol):
         self.runs = list(map(self.log.lift, runs))
         return Struct(
             "State",
-            writes=Array(self.value, Write),
-            log=self.log,
-            shown=Array(self.broker, self.log),
-            lost=Int(0, self.p.min_isr - 1),
-            void=Bool,
-        ).about(
-            writes="what became of each record",
-            log="committed records",
-            shown="what each broker shows to consumers",
-            lost="copies that were lost, in replicas",
-            void="whether more copies were lost than min ISR promises to bear",
+            writes=(Array(self.value, Write), "what became of each record"),
+            log=(self.log, "committed records"),
+            shown=(Array(self.broker, self.log), "what each broker shows to consumers"),
+            lost=(Int(0, self.p.min_isr - 1), "copies that were lost, in replicas"),
+            void=(Bool, "whether more copies were lost than min ISR promises to bear"),
         )
 
     def initial(self) -> list[dict[str, Any]]:

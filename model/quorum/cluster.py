@@ -254,117 +254,104 @@ class Cluster(Protocol):
         self.some_epoch = Option(self.epoch)
         self.offsets = range(self.size)
         offset, hwm = Int(0, self.size), Int(UNKNOWN, self.size)
-        self.record = Struct("Record", epoch=self.epoch).about(epoch="epoch in which it was appended")
+        self.record = Struct("Record", epoch=(self.epoch, "epoch in which it was appended"))
         self.some_record = Option(self.record)
         self.hwm_field = Option(hwm)
         self.ballot = Enum("Ballot", "none pre_vote vote")
         votes_travel = self.on("votes_travel")
-        forgets = self.on("change_forgets_requests")
         self._define_fetches(offset, hwm)
         self._define_votes(offset)
-        self.member_type = Struct(
-            "Member",
-            epoch=self.epoch,
-            leader=Option(self.member),
-            log=Seq(self.record, self.size),
-            hwm=hwm,
-            peak=hwm,
-            fetched=Array(self.counted, Int(-1, self.size)),
-            ballot=Only(self.ballot, votes_travel),
-            granted=Only(Set(self.voter), votes_travel),
-            voted=Only(Option(self.voter), votes_travel),
-            heard=Only(Bool, votes_travel),
-            denied=Only(Set(self.voter), self.on("answers_decide")),
-            awaits=Only(Bool, forgets),
-            asked=Only(Set(self.voter), forgets),
-        ).about(
-            epoch="the epoch that it knows; on disk",
-            leader="leader of that epoch, where it is known",
-            log="its log, from offset 0",
-            hwm="high watermark that it knows; -1: none",
-            peak="the greatest HWM that it has known since it started; no rule reads it",
-            fetched="offset from which each voter has fetched in its epoch; leader only",
-            ballot="the kind of votes that it requests",
-            granted="voters that have granted it a vote, itself included",
-            voted="candidate that it voted for in its epoch; on disk",
-            heard="whether it has had a fetch answer since it follows this leader",
-            denied="voters that have denied it a vote",
-            awaits="whether it waits for the answer to its last fetch",
-            asked="voters whose answers to its last vote request it waits for",
-        )
+        self._define_members(hwm)
         return Struct(
             "State",
             members=Array(self.member, self.member_type),
-            requests=Array(self.member, self.some_request),
-            parked=Array(self.member, self.some_parked),
-            responses=Array(self.member, self.some_response),
-            vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
-            vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
-            elected=Array(self.epoch, Option(self.member)),
-            finalised=Only(Array(self.member, Bool), p.finalised_late),
-            committed=Seq(self.record, self.size),
-            budgets=BUDGETS.type(p),
-        ).about(
-            requests="the fetch that is under way from each member",
-            parked="fetches that wait at the leader",
-            responses="the answer that is under way to each member",
-            vote_requests="requests for votes, by candidate and voter",
-            vote_responses="answers, by candidate and voter",
-            elected="member elected in each epoch",
-            finalised="members that know that version 18 of Fetch is finalised",
-            committed="records below the HWM of some leader at some time; no rule reads it",
-            budgets="how many faults and steps are left",
+            requests=(Array(self.member, self.some_request), "the fetch that is under way from each member"),
+            parked=(Array(self.member, self.some_parked), "fetches that wait at the leader"),
+            responses=(Array(self.member, self.some_response), "the answer that is under way to each member"),
+            vote_requests=(
+                Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
+                "requests for votes, by candidate and voter",
+            ),
+            vote_responses=(
+                Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
+                "answers, by candidate and voter",
+            ),
+            elected=(Array(self.epoch, Option(self.member)), "member elected in each epoch"),
+            finalised=(
+                Only(Array(self.member, Bool), p.finalised_late),
+                "members that know that version 18 of Fetch is finalised",
+            ),
+            committed=(
+                Seq(self.record, self.size),
+                "records below the HWM of some leader at some time; no rule reads it",
+            ),
+            budgets=(BUDGETS.type(p), "how many faults and steps are left"),
+        )
+
+    def _define_members(self, hwm: Int) -> None:
+        """Define the type of members."""
+        votes_travel, forgets = self.on("votes_travel"), self.on("change_forgets_requests")
+        self.member_type = Struct(
+            "Member",
+            epoch=(self.epoch, "the epoch that it knows; on disk"),
+            leader=(Option(self.member), "leader of that epoch, where it is known"),
+            log=(Seq(self.record, self.size), "its log, from offset 0"),
+            hwm=(hwm, "high watermark that it knows; -1: none"),
+            peak=(hwm, "the greatest HWM that it has known since it started; no rule reads it"),
+            fetched=(
+                Array(self.counted, Int(-1, self.size)),
+                "offset from which each voter has fetched in its epoch; leader only",
+            ),
+            ballot=(Only(self.ballot, votes_travel), "the kind of votes that it requests"),
+            granted=(
+                Only(Set(self.voter), votes_travel),
+                "voters that have granted it a vote, itself included",
+            ),
+            voted=(
+                Only(Option(self.voter), votes_travel),
+                "candidate that it voted for in its epoch; on disk",
+            ),
+            heard=(
+                Only(Bool, votes_travel),
+                "whether it has had a fetch answer since it follows this leader",
+            ),
+            denied=(Only(Set(self.voter), self.on("answers_decide")), "voters that have denied it a vote"),
+            awaits=(Only(Bool, forgets), "whether it waits for the answer to its last fetch"),
+            asked=(
+                Only(Set(self.voter), forgets),
+                "voters whose answers to its last vote request it waits for",
+            ),
         )
 
     def _define_fetches(self, offset: Int, hwm: Int) -> None:
         """Define the types of fetches, parked fetches and responses."""
         self.request = Struct(
             "Fetch",
-            leader=self.member,
-            epoch=self.epoch,
-            offset=offset,
-            last_epoch=self.some_epoch,
-            hwm=self.hwm_field,
-        ).about(
-            leader="recipient of the fetch",
-            epoch="epoch of the sender",
-            offset="log end offset of the sender",
-            last_epoch="epoch of its last record",
-            hwm="field HighWatermark: what the sender knows; none: version below 18",
+            leader=(self.member, "recipient of the fetch"),
+            epoch=(self.epoch, "epoch of the sender"),
+            offset=(offset, "log end offset of the sender"),
+            last_epoch=(self.some_epoch, "epoch of its last record"),
+            hwm=(self.hwm_field, "field HighWatermark: what the sender knows; none: version below 18"),
         )
         self.some_request = Option(self.request)
         self.parked_type = Struct(
             "ParkedFetch",
-            leader=self.member,
-            epoch=self.epoch,
-            offset=offset,
-            told=Only(Bool, self.p.finalised_late),
-            answer=Only(hwm, self.on("timer_answers_as_parked")),
-        ).about(
-            leader="member at which it waits",
-            epoch="epoch of the sender",
-            offset="log end offset of the sender",
-            told="whether the fetch carries its sender's HWM",
-            answer="the HWM when the fetch was parked",
+            leader=(self.member, "member at which it waits"),
+            epoch=(self.epoch, "epoch of the sender"),
+            offset=(offset, "log end offset of the sender"),
+            told=(Only(Bool, self.p.finalised_late), "whether the fetch carries its sender's HWM"),
+            answer=(Only(hwm, self.on("timer_answers_as_parked")), "the HWM when the fetch was parked"),
         )
         self.some_parked = Option(self.parked_type)
         self.response = Struct(
             "FetchAnswer",
-            epoch=self.epoch,
-            record=self.some_record,
-            hwm=hwm,
-            diverging=Bool,
-            end_epoch=self.some_epoch,
-            end=offset,
-            timed_out=Bool,
-        ).about(
-            epoch="epoch of the leader",
-            record="the record at the offset; none: log end",
-            hwm="high watermark of the leader",
-            diverging="whether the logs diverge",
-            end_epoch="if diverging, the epoch to which the logs can agree",
-            end="if diverging, its end offset",
-            timed_out="whether the timer answered",
+            epoch=(self.epoch, "epoch of the leader"),
+            record=(self.some_record, "the record at the offset; none: log end"),
+            hwm=(hwm, "high watermark of the leader"),
+            diverging=(Bool, "whether the logs diverge"),
+            end_epoch=(self.some_epoch, "if diverging, the epoch to which the logs can agree"),
+            end=(offset, "if diverging, its end offset"),
+            timed_out=(Bool, "whether the timer answered"),
         )
         self.some_response = Option(self.response)
 
@@ -376,30 +363,28 @@ class Cluster(Protocol):
             for chosen in itertools.combinations(range(self.p.voters), self.votes_needed)
         ]
         self.vote_request = Struct(
-            "Vote", epoch=self.epoch, pre=Bool, last_epoch=self.some_epoch, offset=offset
-        ).about(
-            epoch="epoch of the candidate",
-            pre="whether it is a pre-vote",
-            last_epoch="epoch of its last record",
-            offset="log end offset of the candidate",
+            "Vote",
+            epoch=(self.epoch, "epoch of the candidate"),
+            pre=(Bool, "whether it is a pre-vote"),
+            last_epoch=(self.some_epoch, "epoch of its last record"),
+            offset=(offset, "log end offset of the candidate"),
         )
         self.some_vote_request = Option(self.vote_request)
         # ``asked`` and ``pre`` belong to the request, ``epoch`` to the voter.
         self.vote_response = Struct(
             "VoteAnswer",
-            asked=self.epoch,
-            pre=Bool,
-            epoch=self.epoch,
-            granted=Bool,
-            leader=Only(Option(self.voter), self.on("vote_answer_names_leader")),
-            invalid=Only(Bool, self.on("record_of_the_epoch_is_invalid")),
-        ).about(
-            asked="epoch of the request",
-            pre="whether it was a pre-vote",
-            epoch="epoch of the voter",
-            granted="whether the vote is granted",
-            leader="leader that the voter knows in its epoch",
-            invalid="whether the request is refused as invalid",
+            asked=(self.epoch, "epoch of the request"),
+            pre=(Bool, "whether it was a pre-vote"),
+            epoch=(self.epoch, "epoch of the voter"),
+            granted=(Bool, "whether the vote is granted"),
+            leader=(
+                Only(Option(self.voter), self.on("vote_answer_names_leader")),
+                "leader that the voter knows in its epoch",
+            ),
+            invalid=(
+                Only(Bool, self.on("record_of_the_epoch_is_invalid")),
+                "whether the request is refused as invalid",
+            ),
         )
         self.some_vote_response = Option(self.vote_response)
 

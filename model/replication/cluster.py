@@ -22,12 +22,10 @@ from highwater.model.language import (
     Enum,
     Index,
     Int,
-    LanguageError,
     Number,
     Only,
     Option,
     Parameter,
-    Protocol,
     Seq,
     SetValue,
     State,
@@ -39,10 +37,11 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.language.containers import members_of
-from highwater.model.replication import features
 from highwater.model.replication.controller.partition_change import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
-from highwater.model.replication.controller.types import ControllerContext, ControllerTypes, EpochBounds
+from highwater.model.replication.controller.types import ControllerTypes, EpochBounds
+from highwater.model.replication.features import RULES as FEATURE_RULES
+from highwater.model.replication.features import FeatureCluster
 from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -166,7 +165,7 @@ FREEDOMS = {
 """Optional behaviours of brokers, controllers and operators; each enlarges the state space."""
 
 
-class Cluster(Protocol):
+class Cluster(FeatureCluster):
     """The base of the protocol: its types, initial states, and the functions that actions and properties share."""
 
     rulebook = RULEBOOK
@@ -192,47 +191,61 @@ class Cluster(Protocol):
         p, t = self.p, self.t
         return Struct(
             "State",
-            registrations=t.registrations,
-            partition=t.partition,
-            min_insync_replicas=self.min_isr_config,
+            registrations=(t.registrations, "the controller's registrations of brokers"),
+            partition=(t.partition, "the partition as the controller has it"),
+            min_insync_replicas=(self.min_isr_config, "the topic's min.insync.replicas, in replicas"),
             brokers=Array(self.broker, self.broker_type),
-            fetch_requests=Array(self.broker, Option(self.fetch_request)),
-            fetch_responses=Array(self.broker, self.some_fetch_response),
-            alter_requests=Array(self.broker, Option(self.alter_request)),
-            alter_responses=Array(self.broker, self.some_alter_response),
-            writes=Array(self.value, Write),
-            committed=self.log,
-            budgets=BUDGETS.type(p),
-            **features.fields(self),
-            late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches),
-            metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight),
-            log_infos_sent=Only(self.log_infos, p.recovery),
-            log_infos=Only(self.log_infos, p.recovery),
-            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals),
-            former=Only(Option(self.former_controller), p.former_controller),
-            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers),
-        ).about(
-            registrations="the controller's registrations of brokers",
-            partition="the partition as the controller has it",
-            min_insync_replicas="the topic's min.insync.replicas, in replicas",
-            fetch_requests="the fetch that is under way from each follower",
-            fetch_responses="the answer that is under way to each follower",
-            alter_requests="the AlterPartition that is under way from each leader",
-            alter_responses="the answer that is under way to each leader",
-            writes="the state of each record that a producer wrote",
-            committed="records below the HWM of some leader at some time: what consumers can have read",
-            budgets="how many faults and changes are left",
-            elr_level="whether the metadata version has the ELR",
-            elr_flag="eligible.leader.replicas.enabled",
-            recovery_flag="unclean.recovery.manager.enabled",
-            elr_is_whole="whether the ISR has had min ISR members since the ELR was turned on",
-            late_fetches="fetches of former leader epochs that are still under way",
-            metadata="metadata that is under way to each broker",
-            log_infos_sent="answers to GetReplicaLogInfo that are under way",
-            log_infos="answers to GetReplicaLogInfo that the controller has",
-            late_proposals="AlterPartition requests that were given up and are still under way",
-            former="the state of a former controller that can still answer",
-            waiting="producers that wait for acks=all",
+            fetch_requests=(
+                Array(self.broker, Option(self.fetch_request)),
+                "the fetch that is under way from each follower",
+            ),
+            fetch_responses=(
+                Array(self.broker, self.some_fetch_response),
+                "the answer that is under way to each follower",
+            ),
+            alter_requests=(
+                Array(self.broker, Option(self.alter_request)),
+                "the AlterPartition that is under way from each leader",
+            ),
+            alter_responses=(
+                Array(self.broker, self.some_alter_response),
+                "the answer that is under way to each leader",
+            ),
+            writes=(Array(self.value, Write), "the state of each record that a producer wrote"),
+            committed=(
+                self.log,
+                "records below the HWM of some leader at some time: what consumers can have read",
+            ),
+            budgets=(BUDGETS.type(p), "how many faults and changes are left"),
+            **self.feature_fields(),
+            late_fetches=(
+                Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches),
+                "fetches of former leader epochs that are still under way",
+            ),
+            metadata=(
+                Only(Array(self.broker, Option(self.view)), p.metadata_in_flight),
+                "metadata that is under way to each broker",
+            ),
+            log_infos_sent=(
+                Only(self.log_infos, p.recovery),
+                "answers to GetReplicaLogInfo that are under way",
+            ),
+            log_infos=(
+                Only(self.log_infos, p.recovery),
+                "answers to GetReplicaLogInfo that the controller has",
+            ),
+            late_proposals=(
+                Only(Array(self.broker, Option(self.alter_request)), p.late_proposals),
+                "AlterPartition requests that were given up and are still under way",
+            ),
+            former=(
+                Only(Option(self.former_controller), p.former_controller),
+                "the state of a former controller that can still answer",
+            ),
+            waiting=(
+                Only(Array(self.value, Option(self.waiter)), p.waiting_producers),
+                "producers that wait for acks=all",
+            ),
         )
 
     def _define_domains(self) -> None:
@@ -243,7 +256,7 @@ class Cluster(Protocol):
         picks_any = self.on("clean_election_picks_any"), self.on("unclean_election_picks_any")
         unordered = all(picks_any) and not p.elections  # the preferred replica is the first one
         types = ControllerTypes(p.brokers, rules, bounds, in_any_order=unordered)
-        self.t = types.under_any_features(features.RULES)
+        self.t = types.under_any_features(FEATURE_RULES)
         self.picks = any(picks_any)
         self.holds_in_order = unordered
         self.broker = self.t.broker
@@ -254,16 +267,18 @@ class Cluster(Protocol):
         self.partition_epoch = Int(0, p.max_partition_epoch)
 
         self.value = Index("value", p.records)
-        self.record = Struct("Record", value=self.value, epoch=self.leader_epoch).about(
-            value="which record of the producers",
-            epoch="leader epoch in which it was appended",
+        self.record = Struct(
+            "Record",
+            value=(self.value, "which record of the producers"),
+            epoch=(self.leader_epoch, "leader epoch in which it was appended"),
         )
         self.log = Seq(self.record, p.records, bound="records")
         self.offset = Int(0, p.records)
         self.offsets = self.kept = range(p.records)
-        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1)).about(
-            leader="broker that the producer waits for",
-            offset="offset of its record",
+        self.waiter = Struct(
+            "Waiter",
+            leader=(self.broker, "broker that the producer waits for"),
+            offset=(Int(0, p.records - 1), "offset of its record"),
         )
 
         self.factor = min(p.replication_factor, p.brokers)
@@ -285,25 +300,18 @@ class Cluster(Protocol):
         t = self.t
         self.view = Struct(
             "MetadataView",
-            leader=Option(self.broker),
-            leader_epoch=self.leader_epoch,
-            partition_epoch=self.partition_epoch,
-            isr=t.brokers,
-            replicas=t.brokers,
-            removing=Only(t.brokers, not self.on("removed_replicas_delete")),
-            min_isr=self.min_isr_config,
-            active=t.brokers,
-            epochs=Array(self.broker, self.broker_epoch),
-        ).about(
-            leader="leader that it knows",
-            leader_epoch="count of changes of leadership",
-            partition_epoch="count of changes of the partition's record",
-            isr="in-sync replicas",
-            replicas="assigned brokers",
-            removing="replicas that a reassignment removes",
-            min_isr="the topic's min.insync.replicas, in replicas",
-            active="brokers that are unfenced and not shutting down",
-            epochs="broker epochs",
+            leader=(Option(self.broker), "leader that it knows"),
+            leader_epoch=(self.leader_epoch, "count of changes of leadership"),
+            partition_epoch=(self.partition_epoch, "count of changes of the partition's record"),
+            isr=(t.brokers, "in-sync replicas"),
+            replicas=(t.brokers, "assigned brokers"),
+            removing=(
+                Only(t.brokers, not self.on("removed_replicas_delete")),
+                "replicas that a reassignment removes",
+            ),
+            min_isr=(self.min_isr_config, "the topic's min.insync.replicas, in replicas"),
+            active=(t.brokers, "brokers that are unfenced and not shutting down"),
+            epochs=(Array(self.broker, self.broker_epoch), "broker epochs"),
         )
 
     def _define_brokers(self) -> None:
@@ -317,42 +325,40 @@ class Cluster(Protocol):
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
             "FetchState",
-            leo=Option(self.offset),
-            broker_epoch=self.broker_epoch,
-            in_epoch=Only(Bool, not self.on("re_election_forgets_fetches")),
-            caught_up=Only(Bool, self.on("hwm_waits_for_caught_up")),
-        ).about(
-            leo="log end offset of the follower; none: not known",
-            broker_epoch="broker epoch of its last fetch",
-            in_epoch="whether it has fetched in this leader epoch",
-            caught_up="whether it was at the leader's log end",
+            leo=(Option(self.offset), "log end offset of the follower; none: not known"),
+            broker_epoch=(self.broker_epoch, "broker epoch of its last fetch"),
+            in_epoch=(
+                Only(Bool, not self.on("re_election_forgets_fetches")),
+                "whether it has fetched in this leader epoch",
+            ),
+            caught_up=(
+                Only(Bool, self.on("hwm_waits_for_caught_up")),
+                "whether it was at the leader's log end",
+            ),
         )
         self.followers = Array(self.broker, self.fetch_state)
         self.broker_type = Struct(
             "Broker",
-            status=Status,
-            epoch=self.broker_epoch,
-            log=self.log,
-            flushed=self.offset,
-            hwm=self.offset,
-            view=self.view,
-            leso=self.offset,
-            proposed=self.some_isr,
-            followers=self.followers,
-            ahead=Only(Bool, not self.on("proposal_outlives_known_metadata")),
-            proposed_epochs=Only(self.member_epochs, self.proposals_keep_epochs),
-        ).about(
-            status="whether the process runs",
-            epoch="its broker epoch",
-            log="its log, from offset 0",
-            flushed="offset up to which the log is on disk",
-            hwm="high watermark: offset of the first record that is not committed",
-            view="the metadata that it knows",
-            leso="offset at which its leader epoch starts; leader only",
-            proposed="the proposed ISR, while its AlterPartition has no answer (B7); leader only",
-            followers="fetch state of its followers; leader only",
-            ahead="whether its view comes from an answer to AlterPartition that is ahead of its metadata",
-            proposed_epochs="broker epochs that it sent with its proposal",
+            status=(Status, "whether the process runs"),
+            epoch=(self.broker_epoch, "its broker epoch"),
+            log=(self.log, "its log, from offset 0"),
+            flushed=(self.offset, "offset up to which the log is on disk"),
+            hwm=(self.offset, "high watermark: offset of the first record that is not committed"),
+            view=(self.view, "the metadata that it knows"),
+            leso=(self.offset, "offset at which its leader epoch starts; leader only"),
+            proposed=(
+                self.some_isr,
+                "the proposed ISR, while its AlterPartition has no answer (B7); leader only",
+            ),
+            followers=(self.followers, "fetch state of its followers; leader only"),
+            ahead=(
+                Only(Bool, not self.on("proposal_outlives_known_metadata")),
+                "whether its view comes from an answer to AlterPartition that is ahead of its metadata",
+            ),
+            proposed_epochs=(
+                Only(self.member_epochs, self.proposals_keep_epochs),
+                "broker epochs that it sent with its proposal",
+            ),
         )
 
     def _define_fetches(self) -> None:
@@ -362,39 +368,24 @@ class Cluster(Protocol):
         """
         self.fetch_request = Struct(
             "FetchRequest",
-            leader=self.broker,
-            leader_epoch=self.leader_epoch,
-            offset=self.offset,
-            last_epoch=self.some_epoch,
-            broker_epoch=self.broker_epoch,
-        ).about(
-            leader="recipient of the fetch",
-            leader_epoch="leader epoch of the follower",
-            offset="log end offset of the follower",
-            last_epoch="leader epoch of its last record",
-            broker_epoch="broker epoch of the follower",
+            leader=(self.broker, "recipient of the fetch"),
+            leader_epoch=(self.leader_epoch, "leader epoch of the follower"),
+            offset=(self.offset, "log end offset of the follower"),
+            last_epoch=(self.some_epoch, "leader epoch of its last record"),
+            broker_epoch=(self.broker_epoch, "broker epoch of the follower"),
         )
         # A response has a record (none at the leader's log end), or the point where the logs diverge.
         self.some_record = Option(self.record)
         self.fetch_response = Struct(
             "FetchResponse",
-            sender=Only(self.broker, self.p.late_reads),
-            leader_epoch=self.leader_epoch,
-            offset=self.offset,
-            diverging=Bool,
-            record=self.some_record,
-            hwm=self.offset,
-            epoch=self.some_epoch,
-            end=self.offset,
-        ).about(
-            sender="broker that answers",
-            leader_epoch="leader epoch of the answer",
-            offset="fetch offset of the request",
-            diverging="whether the logs diverge",
-            record="the record at the offset; none: log end",
-            hwm="high watermark of the leader",
-            epoch="if diverging, the epoch to which the logs can agree",
-            end="if diverging, its end offset on the leader",
+            sender=(Only(self.broker, self.p.late_reads), "broker that answers"),
+            leader_epoch=(self.leader_epoch, "leader epoch of the answer"),
+            offset=(self.offset, "fetch offset of the request"),
+            diverging=(Bool, "whether the logs diverge"),
+            record=(self.some_record, "the record at the offset; none: log end"),
+            hwm=(self.offset, "high watermark of the leader"),
+            epoch=(self.some_epoch, "if diverging, the epoch to which the logs can agree"),
+            end=(self.offset, "if diverging, its end offset on the leader"),
         )
         self.some_fetch_response = Option(self.fetch_response)
 
@@ -406,29 +397,18 @@ class Cluster(Protocol):
         """
         self.alter_request = Struct(
             "AlterPartition",
-            leader_epoch=self.leader_epoch,
-            partition_epoch=self.partition_epoch,
-            broker_epoch=self.broker_epoch,
-            isr=self.t.brokers,
-            epochs=self.member_epochs,
-        ).about(
-            leader_epoch="leader epoch of the sender",
-            partition_epoch="partition epoch of the sender",
-            broker_epoch="broker epoch of the sender",
-            isr="the ISR that it asks for",
-            epochs="broker epochs of the members",
+            leader_epoch=(self.leader_epoch, "leader epoch of the sender"),
+            partition_epoch=(self.partition_epoch, "partition epoch of the sender"),
+            broker_epoch=(self.broker_epoch, "broker epoch of the sender"),
+            isr=(self.t.brokers, "the ISR that it asks for"),
+            epochs=(self.member_epochs, "broker epochs of the members"),
         )
         self.alter_response = Struct(
             "AlterPartitionAnswer",
-            leader_epoch=self.leader_epoch,
-            outcome=Outcome,
-            partition_epoch=self.partition_epoch,
-            isr=self.t.brokers,
-        ).about(
-            leader_epoch="leader epoch",
-            outcome="what the controller decided",
-            partition_epoch="partition epoch after it",
-            isr="the ISR after it",
+            leader_epoch=(self.leader_epoch, "leader epoch"),
+            outcome=(Outcome, "what the controller decided"),
+            partition_epoch=(self.partition_epoch, "partition epoch after it"),
+            isr=(self.t.brokers, "the ISR after it"),
         )
         self.some_alter_response = Option(self.alter_response)
         self.former_controller = Struct(
@@ -437,15 +417,10 @@ class Cluster(Protocol):
         # The answer to GetReplicaLogInfo (966.14): in flight, or collected by the controller.
         self.log_info = Struct(
             "ReplicaLogInfo",
-            broker_epoch=self.broker_epoch,
-            leader_epoch=self.leader_epoch,
-            last_epoch=self.some_epoch,
-            end=self.offset,
-        ).about(
-            broker_epoch="broker epoch of the replica",
-            leader_epoch="leader epoch that it knows",
-            last_epoch="leader epoch of its last record",
-            end="log end offset",
+            broker_epoch=(self.broker_epoch, "broker epoch of the replica"),
+            leader_epoch=(self.leader_epoch, "leader epoch that it knows"),
+            last_epoch=(self.some_epoch, "leader epoch of its last record"),
+            end=(self.offset, "log end offset"),
         )
         self.some_log_info = Option(self.log_info)
         self.log_infos = Array(self.broker, self.some_log_info)
@@ -461,49 +436,11 @@ class Cluster(Protocol):
 
     # --- shared by actions and properties ---------------------------------------------------------
 
-    def on(self, rule: str) -> bool:
-        """True if a rule is on in every state.
-
-        Raises LanguageError for an unknown rule, and for a rule that features turn on or off (``features.RULES``).
-        """
-        if rule in features.RULES:
-            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
-        return super().on(rule)
-
-    def has_elr(self, s: State) -> Truth:
-        """966.18. True if the metadata version and the flag of this state turn the ELR on."""
-        return features.has_elr(self, s)
-
-    def has_recovery(self, s: State) -> Truth:
-        """966.14. True if unclean recovery replaces unclean election in this state."""
-        return features.has_recovery(self, s)
-
-    def as_read(self, s: State) -> StructValue:
-        """966.18. The partition as the controller reads it: with empty ELR fields while the ELR is off."""
-        return features.partition_as_read(self, s)
-
-    def min_isr(self, s: State) -> Number:
-        """966.2. The effective min ISR that the controller uses."""
-        return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
-
-    def context(self, s: State) -> ControllerContext:
-        """The argument of the controller's handlers: the controller's state and configuration."""
-        by_features = features.by_features(self, s)
-        min_isr, unclean = self.min_isr(s), self.unclean_allowed(s)
-        return ControllerContext(self.t, s.partition, s.registrations, min_isr, unclean, by_features)
-
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR that a broker computes from its view."""
         if not self.on("min_isr_within_replicas"):
             return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
-
-    def unclean_allowed(self, s: State) -> Truth:
-        """True if the controller may elect uncleanly.
-
-        unclean.leader.election.enable is set, and unclean recovery does not replace unclean election.
-        """
-        return as_bool(self.p.unclean_election) & ~self.has_recovery(s)
 
     def is_up(self, broker: StructValue) -> Truth:
         """True if a broker's process runs; it may be shutting down."""
@@ -592,7 +529,7 @@ def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
         "brokers": brokers,
         "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
         "committed": records,
-        **features.initial(m),
+        **m.initial_features(),
     }
 
 

@@ -18,14 +18,15 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    any_of,
     as_bool,
+    cases,
     one_of,
     require,
     spend,
     where,
 )  # fmt: skip
 from highwater.model.language.containers import ascending, members_of
-from highwater.model.replication import features
 from highwater.model.replication.cluster import Cluster, Outcome, is_the
 from highwater.model.replication.controller import handlers, registrations
 from highwater.model.replication.controller.partition_change import (
@@ -35,7 +36,8 @@ from highwater.model.replication.controller.partition_change import (
     merge,
 )
 from highwater.model.replication.controller.types import ControllerContext, ElectionType, Error, Handled
-from highwater.model.replication.isr import outcome
+from highwater.model.replication.features import RECOVERY_RULES
+from highwater.model.replication.isr import REVERTS
 
 P = ParamSpec("P")
 
@@ -142,7 +144,11 @@ def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructVal
     committed = error == Error.NONE
     return m.alter_response(
         leader_epoch=where(committed, partition.leader_epoch, sent.leader_epoch),
-        outcome=outcome(error),
+        outcome=cases(
+            (committed, Outcome.COMMITTED),
+            (any_of(error == name for name in REVERTS), Outcome.REVERT),
+            otherwise=Outcome.KEEP,
+        ),
         partition_epoch=partition.partition_epoch,
         isr=partition.isr,
     )
@@ -174,7 +180,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
     require("unclean elections are not done by recovery", ~m.has_recovery(s) | remains)
     now = m.context(s)
     if remains:
-        now = now.each(lambda t: t.under(t.rules - features.RECOVERY_RULES))
+        now = now.each(lambda t: t.under(t.rules - RECOVERY_RULES))
     elect(m, s, now, ElectionType.UNCLEAN)
 
 
@@ -263,7 +269,7 @@ def upgrade(m: Cluster, s: State) -> None:
     records. With ``leftover_elr_elects`` (Kafka 4.2) upgrades spend no budget, so the version can rise again after
     each downgrade.
     """
-    require("the version changes", features.level_changes(m.p))
+    require("the version changes", m.level_changes)
     if not m.on("leftover_elr_elects"):
         spend(s, "upgrades")
     require("the version lacks the ELR", ~s.elr_level)
@@ -278,7 +284,7 @@ def change_elr_flag(m: Cluster, s: State) -> None:
     The ELR begins only if the metadata version has it. The detection of clean shutdowns depends on the version alone.
     """
     spend(s, "flag_changes")
-    turn_elr(m, s, ~s.elr_flag & s.elr_level if features.level_changes(m.p) else ~s.elr_flag)
+    turn_elr(m, s, ~s.elr_flag & s.elr_level if m.level_changes else ~s.elr_flag)
     s.next.elr_flag = ~s.elr_flag
 
 
@@ -303,13 +309,13 @@ def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
     caller changes the version or the flag.
     """
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
-    begins = on & ~features.has_elr(m, s)
+    begins = on & ~m.has_elr(s)
     empties = as_bool(m.on("level_change_empties_elr")) | (begins & m.on("elr_begins_empty"))
     record = where(empties, cleared(m.t, s.partition), m.t.record.zero())
     partition = merged(m, s, record)
     s.next.partition = partition
-    if features.remembers_whole(m):
-        s.next.elr_is_whole = features.is_whole(m, s, partition) & on
+    if m.remembers_whole:
+        s.next.elr_is_whole = m.is_whole(s, partition) & on
 
 
 # --- Late AlterPartitions, and a former controller ------------------------------------------------------------
@@ -381,7 +387,7 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
     """Append a partition change to the metadata log, and return the partition after the change."""
     partition = merged(m, s, record)
-    features.store(m, s, partition)
+    m.store(s, partition)
     return partition
 
 

@@ -7,13 +7,24 @@ the feature ``eligible.leader.replicas.version`` turns the ELR on, and there is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from highwater.model.language import Bool, Number, Only, State, StructValue, Truth, as_bool, size, where
-from highwater.model.language.protocol import Parameters
+from highwater.model.language import (
+    Bool,
+    LanguageError,
+    Number,
+    Only,
+    Protocol,
+    State,
+    StructValue,
+    Truth,
+    as_bool,
+    size,
+    where,
+)
+from highwater.model.replication.controller.partition_change import effective_min_isr
 from highwater.model.replication.controller.rules import ELR_FEATURE
-from highwater.model.replication.controller.types import ControllerTypes
+from highwater.model.replication.controller.types import ControllerContext, ControllerTypes
 
 ELR_RULES = frozenset(
     {
@@ -37,118 +48,118 @@ RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
 
 
 class FeatureCluster(Protocol):
-    """The attributes of a cluster that the functions of this module use."""
+    """The part of a cluster that depends on features; ``context`` resolves the controller's rules for a state."""
 
-    p: Parameters
     t: ControllerTypes
     factor: int
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on in every state."""
+        """True if a rule is on in every state.
 
-    def ever_on(self, rule: str) -> bool:
-        """True if a rule is on in some state."""
+        Raises LanguageError for an unknown rule, and for a rule that features turn on or off (``RULES``).
+        """
+        if rule in RULES:
+            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
+        return super().on(rule)
+
+    @property
+    def level_changes(self) -> bool:
+        """True if the metadata version changes in the scenario, or lacks the ELR at the start."""
+        return bool(self.p.downgrades or self.p.upgrades or not self.p.elr_at_start)
+
+    @property
+    def elr_changes(self) -> bool:
+        """True if the ELR can be off: the version changes or lacks the ELR at the start, or the flag changes."""
+        return self.level_changes or self.p.flag_changes > 0
+
+    @property
+    def remembers_whole(self) -> bool:
+        """True if the state has ``elr_is_whole``: the ELR can be off, and rule ``leftover_elr_elects`` is off."""
+        return self.elr_changes and not self.on("leftover_elr_elects")
+
+    def feature_fields(self) -> dict[str, tuple[Only, str]]:
+        """The state fields for the features that the scenario changes."""
+        flags = self.p.flag_changes > 0
+        return {
+            "elr_level": (Only(Bool, self.level_changes), "whether the metadata version has the ELR"),
+            "elr_flag": (Only(Bool, flags), "eligible.leader.replicas.enabled"),
+            "recovery_flag": (
+                Only(Bool, flags and self.ever_on("unclean_recovery")),
+                "unclean.recovery.manager.enabled",
+            ),
+            # Then the ELR lacks no broker that belongs in it.
+            "elr_is_whole": (
+                Only(Bool, self.remembers_whole),
+                "whether the ISR has had min ISR members since the ELR was turned on",
+            ),
+        }
+
+    def initial_features(self) -> dict[str, Any]:
+        """The initial values of the state fields of features; both flags are set."""
+        level = self.p.elr_at_start
+        enough = min(self.p.initial_isr, self.factor) >= min(self.p.min_isr, self.factor)
+        return {
+            "elr_level": level,
+            "elr_flag": True,
+            "recovery_flag": True,
+            "elr_is_whole": level and enough,
+        }
+
+    def has_elr(self, s: State) -> Truth:
+        """966.18. True if the ELR is on: the metadata version has it, and the flag is set.
+
+        If the scenario cannot change the version or the flag, the state has no field for it, and it counts as on.
+        """
+        level = s.elr_level if self.level_changes else as_bool(True)
+        return level & s.elr_flag if self.p.flag_changes else level
+
+    def has_recovery(self, s: State) -> Truth:
+        """966.14. True if unclean recovery replaces unclean election."""
+        if not self.ever_on("unclean_recovery"):
+            return as_bool(False)
+        return s.recovery_flag if self.p.flag_changes else as_bool(True)
 
     def min_isr(self, s: State) -> Number:
-        """The effective min ISR that the controller uses."""
+        """966.2. The effective min ISR that the controller uses."""
+        return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
+    def context(self, s: State) -> ControllerContext:
+        """966.18. The argument of the controller's handlers: the controller's state, and the rules for its features.
 
-def level_changes(p: Parameters) -> bool:
-    """True if the metadata version changes in the scenario, or lacks the ELR at the start."""
-    return bool(p.downgrades or p.upgrades or not p.elr_at_start)
+        The controller may elect uncleanly if unclean.leader.election.enable is set, and unclean recovery does not
+        replace unclean election.
+        """
+        always = as_bool(True), frozenset[str]()
+        elr, recovery = [always], [always]
+        if self.p.flag_changes:
+            elr.append((~s.elr_flag, ELR_RULES))
+            if self.ever_on("unclean_recovery"):
+                recovery.append((~s.recovery_flag, RECOVERY_RULES))
+        if self.level_changes:
+            elr.append((~s.elr_level, ELR_FEATURE if self.on("leftover_elr_elects") else WITH_THE_VERSION))
+        by_features = tuple(
+            (manager_is_off & elr_is_off, self.t.under(self.t.rules - of_recovery - of_elr))
+            for manager_is_off, of_recovery in recovery
+            for elr_is_off, of_elr in elr
+        )
+        unclean = as_bool(self.p.unclean_election) & ~self.has_recovery(s)
+        return ControllerContext(self.t, s.partition, s.registrations, self.min_isr(s), unclean, by_features)
 
+    def as_read(self, s: State) -> StructValue:
+        """966.18. The partition as the controller reads it: with empty ELR fields while the ELR is off."""
+        partition: StructValue = s.partition
+        if not self.elr_changes:
+            return partition
+        nobody = self.t.brokers.zero()
+        without_elr = partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
+        return where(self.has_elr(s), partition, without_elr)
 
-def fields(m: FeatureCluster) -> dict[str, Only]:
-    """The state fields for the features that the scenario changes."""
-    flags = m.p.flag_changes > 0
-    return {
-        # The level of the metadata version, and the two flags.
-        "elr_level": Only(Bool, level_changes(m.p)),
-        "elr_flag": Only(Bool, flags),
-        "recovery_flag": Only(Bool, flags and m.ever_on("unclean_recovery")),
-        # The ISR has had at least min ISR members at some time since the ELR was turned on. So the ELR lacks no broker
-        # that belongs in it.
-        "elr_is_whole": Only(Bool, remembers_whole(m)),
-    }
+    def store(self, s: State, partition: StructValue) -> None:
+        """Store the partition after an action, and update ``elr_is_whole`` if the state has it."""
+        s.next.partition = partition
+        if self.remembers_whole:
+            s.next.elr_is_whole = self.has_elr(s) & (s.elr_is_whole | self.is_whole(s, partition))
 
-
-def initial(m: FeatureCluster) -> dict[str, Any]:
-    """The initial values of the state fields of features; both flags are set."""
-    level = m.p.elr_at_start
-    enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
-    return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
-
-
-def changes(m: FeatureCluster) -> bool:
-    """True if the ELR can be off: the metadata version changes or lacks the ELR at the start, or the flag changes."""
-    return level_changes(m.p) or m.p.flag_changes > 0
-
-
-def remembers_whole(m: FeatureCluster) -> bool:
-    """True if the state has ``elr_is_whole``: the ELR can be off, and rule ``leftover_elr_elects`` is off."""
-    return changes(m) and not m.on("leftover_elr_elects")
-
-
-def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18. True if the ELR is on: the metadata version has it, and the flag is set.
-
-    If the scenario cannot change the version or the flag, the state has no field for it, and it counts as on.
-    """
-    level = s.elr_level if level_changes(m.p) else as_bool(True)
-    return level & s.elr_flag if m.p.flag_changes else level
-
-
-def has_recovery(m: FeatureCluster, s: State) -> Truth:
-    """966.14. True if unclean recovery replaces unclean election."""
-    if not m.ever_on("unclean_recovery"):
-        return as_bool(False)
-    return s.recovery_flag if m.p.flag_changes else as_bool(True)
-
-
-def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
-    """966.18. Pairs of a condition on the features, and the controller's types with the rules that are then on.
-
-    If several conditions hold, the last pair applies.
-    """
-    return tuple((condition, m.t.under(m.t.rules - off)) for condition, off in _rules_off(m, s))
-
-
-def _rules_off(m: FeatureCluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
-    nothing: frozenset[str] = frozenset()
-    elr = [(as_bool(True), nothing)]
-    if m.p.flag_changes:
-        elr.append((~s.elr_flag, ELR_RULES))
-    if level_changes(m.p):
-        elr.append((~s.elr_level, ELR_FEATURE if m.on("leftover_elr_elects") else WITH_THE_VERSION))
-    recovery = [(as_bool(True), nothing)]
-    if m.p.flag_changes and m.ever_on("unclean_recovery"):
-        recovery.append((~s.recovery_flag, RECOVERY_RULES))
-    for manager_is_off, of_recovery in recovery:
-        for elr_is_off, of_elr in elr:
-            yield manager_is_off & elr_is_off, of_recovery | of_elr
-
-
-def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
-    """966.18. The partition as the controller reads it: with empty ELR fields while the ELR is off."""
-    if not changes(m):
-        return s.partition
-    read: StructValue = where(has_elr(m, s), s.partition, without_elr_fields(m, s.partition))
-    return read
-
-
-def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
-    """Store the partition after an action, and update ``elr_is_whole`` if the state has it."""
-    s.next.partition = partition
-    if remembers_whole(m):
-        s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
-
-
-def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
-    """966.6. True if the ISR has at least min ISR members: the ELR is then complete although it is empty."""
-    return size(partition.isr) >= m.min_isr(s)
-
-
-def without_elr_fields(m: FeatureCluster, partition: StructValue) -> StructValue:
-    """The partition with its ELR, last known ELR and last known leader emptied."""
-    nobody = m.t.brokers.zero()
-    return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
+    def is_whole(self, s: State, partition: StructValue) -> Truth:
+        """966.6. True if the ISR has at least min ISR members: the ELR is then complete although it is empty."""
+        return size(partition.isr) >= self.min_isr(s)

@@ -250,8 +250,8 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
         appends &= under("appended_epoch_check", got.record.value.epoch <= got.leader_epoch)
     appended = where(appends, broker.log.append(got.record.value), broker.log)
     log = where(got.diverging, broker.log.truncate(end), appended)
-    told = where(got.diverging, broker.hwm, got.hwm)
-    hwm = least(told, log.length) if m.on("hwm_within_log") else told
+    leaders = where(got.diverging, broker.hwm, got.hwm)
+    hwm = least(leaders, log.length) if m.on("hwm_within_log") else leaders
     after = broker.replace(log=log, hwm=hwm, flushed=least(broker.flushed, log.length))
     s.next.brokers[f] = where(current, after, broker)
     s.next.fetch_responses[f] = None

@@ -18,7 +18,6 @@ from highwater.model.language import (
     Truth,
     action,
     all_of,
-    any_of,
     cases,
     require,
     size,
@@ -201,15 +200,6 @@ WAITS = (
     "UNKNOWN_TOPIC_OR_PARTITION",
 )
 """The errors after which Kafka's leader waits for metadata. After any other it repeats the proposal. Both are KEEP."""
-
-
-def outcome(error: Number) -> Number:
-    """841.3. The reaction of a leader to the answer ``error`` to its AlterPartition, an Outcome."""
-    return cases(
-        (error == "NONE", Outcome.COMMITTED),
-        (any_of(error == name for name in REVERTS), Outcome.REVERT),
-        otherwise=Outcome.KEEP,
-    )
 
 
 def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue) -> StructValue:

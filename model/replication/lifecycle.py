@@ -20,7 +20,6 @@ from highwater.model.language import (
     spend,
     where,
 )
-from highwater.model.replication import features
 from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster, Status
 from highwater.model.replication.control import electing, merged, write_record
@@ -85,7 +84,7 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     same_incarnation = as_bool(False)
     partition = merged(m, s, record)
     registered = registrations.registration_after(t, registration, same_incarnation, registration.epoch + 1)
-    features.store(m, s, partition)
+    m.store(s, partition)
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
     started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))

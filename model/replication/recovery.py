@@ -23,7 +23,7 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import features, logs
+from highwater.model.replication import logs
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.control import write_record
 from highwater.model.replication.controller import elections, handlers
@@ -139,7 +139,7 @@ def recovers(m: Cluster, s: State) -> Truth:
     """966.13, 966.16. True if the controller may recover the partition by itself, under the scenario's strategy."""
     mapped = elections.mapped_strategy(m.p.unclean_election)
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
-    keeps_last = ~m.has_elr(s) if features.changes(m) else False
+    keeps_last = ~m.has_elr(s) if m.elr_changes else False
     may = elections.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
     return may & m.has_recovery(s)
 

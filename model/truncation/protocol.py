@@ -146,38 +146,35 @@ class Truncation(Protocol):
         self.isr = Set(self.replica)
         offset = Int(0, p.log_size)
         self.known_epoch = Option(Int(0, p.max_leader_epoch, bound="max_leader_epoch"))
-        self.record = Struct("Record", id=Int(0, p.max_records - 1, bound="max_records"), epoch=self.epoch)
-        self.record.about(id="which record it is", epoch="leader epoch in which it was appended")
+        self.record = Struct(
+            "Record",
+            id=(Int(0, p.max_records - 1, bound="max_records"), "which record it is"),
+            epoch=(self.epoch, "leader epoch in which it was appended"),
+        )
         self.log = Seq(self.record, p.log_size, bound="log_size")
         # A broker knows its own HWM and the last LeaderAndIsr request that it took.
         self.replica_state = Struct(
             "ReplicaState",
-            hwm=offset,
-            leader_epoch=self.known_epoch,
-            leader=Option(self.replica),
-            isr=self.isr,
-        ).about(
-            hwm="high watermark: offset of the first record that is not committed",
-            leader_epoch="leader epoch of the last LeaderAndIsr that it took",
-            leader="leader by that request",
-            isr="in-sync replicas by that request, or its own",
+            hwm=(offset, "high watermark: offset of the first record that is not committed"),
+            leader_epoch=(self.known_epoch, "leader epoch of the last LeaderAndIsr that it took"),
+            leader=(Option(self.replica), "leader by that request"),
+            isr=(self.isr, "in-sync replicas by that request, or its own"),
         )
-        self.request = Struct("LeaderAndIsr", leader=Option(self.replica), isr=self.isr)
-        self.request.about(leader="leader that it names", isr="in-sync replicas")
-        quorum = Struct("Quorum", leader_epoch=self.known_epoch, leader=Option(self.replica), isr=self.isr)
-        quorum.about(leader_epoch="last leader epoch", leader="broker that leads", isr="in-sync replicas")
+        isr = self.isr, "in-sync replicas"
+        self.request = Struct("LeaderAndIsr", leader=(Option(self.replica), "leader that it names"), isr=isr)
+        quorum = Struct(
+            "Quorum",
+            leader_epoch=(self.known_epoch, "last leader epoch"),
+            leader=(Option(self.replica), "broker that leads"),
+            isr=isr,
+        )
         return Struct(
             "State",
-            logs=Array(self.replica, self.log),
+            logs=(Array(self.replica, self.log), "each replica's log, from offset 0"),
             replicas=Array(self.replica, self.replica_state),
-            next_record_id=Int(0, p.max_records),
-            quorum=quorum,
-            requests=Array(self.epoch, self.request),
-        ).about(
-            logs="each replica's log, from offset 0",
-            next_record_id="count of records so far",
-            quorum="the controller's decision",
-            requests="the LeaderAndIsr that it sent in each leader epoch",
+            next_record_id=(Int(0, p.max_records), "count of records so far"),
+            quorum=(quorum, "the controller's decision"),
+            requests=(Array(self.epoch, self.request), "the LeaderAndIsr that it sent in each leader epoch"),
         )
 
     def initial(self) -> list[dict[str, Any]]:

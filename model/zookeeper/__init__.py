@@ -1,4 +1,7 @@
-"""The protocol ``zookeeper``: the control plane in ZooKeeper mode, as far as KIP-380 needs it."""
+"""The protocol ``zookeeper``: the control plane in ZooKeeper mode, as far as KIP-380 needs it.
+
+In: parameters and rules. Out: the protocol. It knows nothing of KRaft.
+"""
 
 from highwater.model.zookeeper import brokers, controller
 from highwater.model.zookeeper.cluster import DRAWING, Cluster

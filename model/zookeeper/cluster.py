@@ -189,78 +189,82 @@ class Cluster(Protocol):
         self.registrations = Array(self.broker, self.some_epoch)
         self.leader_epoch = Int(0, p.max_leader_epoch, bound="max_leader_epoch")
         self.some_leader_epoch = Option(self.leader_epoch)
+        leader = self.some_broker, "broker that leads"
+        leader_epoch = self.leader_epoch, "count of changes of leadership"
         self.partition = Struct(
             "Partition",
-            leader=self.some_broker,
-            leader_epoch=self.leader_epoch,
-            isr=self.brokers,
-            replicas=Only(self.brokers, p.removals > 0),
-        ).about(
-            leader="broker that leads",
-            leader_epoch="count of changes of leadership",
-            isr="in-sync replicas",
-            replicas="assigned brokers",
+            leader=leader,
+            leader_epoch=leader_epoch,
+            isr=(self.brokers, "in-sync replicas"),
+            replicas=(Only(self.brokers, p.removals > 0), "assigned brokers"),
         )
-        self.leadership = Struct("Leadership", leader=self.some_broker, leader_epoch=self.leader_epoch)
-        self.leadership.about(leader="broker that leads", leader_epoch="count of changes of leadership")
+        self.leadership = Struct("Leadership", leader=leader, leader_epoch=leader_epoch)
         self.some_leadership = Option(self.leadership)
         self.zookeeper = Struct(
             "ZooKeeper",
-            registrations=self.registrations,
-            last_epochs=Array(self.broker, self.epoch),
-            controller=self.controller,
+            registrations=(
+                self.registrations,
+                "broker epoch of each registered broker; none: not registered",
+            ),
+            last_epochs=(Array(self.broker, self.epoch), "last broker epoch of each broker"),
+            controller=(self.controller, "controller epoch"),
             partition=self.partition,
-        ).about(
-            registrations="broker epoch of each registered broker; none: not registered",
-            last_epochs="last broker epoch of each broker",
-            controller="controller epoch",
         )
         self._define_controllers()
-        self.broker_type = Struct(
-            "Broker",
-            status=Status,
-            epoch=self.epoch,
-            controller_epoch=self.some_controller,
-            leader=self.some_broker,
-            leader_epoch=self.some_leader_epoch,
-            stopped_for=self.some_epoch,
-            metadata=Only(self.some_leadership, p.metadata),
-            has_second=Only(Bool, p.partitions > 1),
-            checkpointed=Only(Bool, p.partitions > 1),
-            deleted=Only(Bool, p.removals > 0),
-            led_formerly=self.some_leader_epoch,
-            misled=Bool,
-            reverted=Bool,
-        ).about(
-            status="whether the process runs",
-            epoch="its broker epoch",
-            controller_epoch="highest controller epoch that it has seen",
-            leader="leader that it knows",
-            leader_epoch="leader epoch that it knows",
-            stopped_for="generation for which a StopReplica stopped the replica; none: not stopped",
-            metadata="leadership by UpdateMetadata",
-            has_second="whether a LeaderAndIsr has named the second partition",
-            checkpointed="whether the HWM of the second partition is in the checkpoint on disk",
-            deleted="whether its log was deleted and the ISR has not taken it in since",
-            led_formerly="last leader epoch that a former process led in; for properties",
-            misled="whether it has obeyed a request for a former generation; for properties",
-            reverted="whether it has obeyed a lower epoch than it had seen; for properties",
-        )
+        self._define_brokers()
         return Struct(
             "State",
             zookeeper=self.zookeeper,
-            controllers=Array(self.controller, self.controller_type),
+            controllers=(
+                Array(self.controller, self.controller_type),
+                "the controllers, by controller epoch",
+            ),
             brokers=Array(self.broker, self.broker_type),
-            requests=Array(self.broker, self.channel),
-            shutdown_requests=Array(self.broker, Option(self.shutdown_request)),
-            deposed=self.brokers,
-            budgets=BUDGETS.type(p),
-        ).about(
-            controllers="the controllers, by controller epoch",
-            requests="requests under way to each broker, in order",
-            shutdown_requests="the ControlledShutdown under way from each broker",
-            deposed="brokers that lost leadership to a ControlledShutdown of a former generation; for properties",
-            budgets="how many faults and steps are left",
+            requests=(Array(self.broker, self.channel), "requests under way to each broker, in order"),
+            shutdown_requests=(
+                Array(self.broker, Option(self.shutdown_request)),
+                "the ControlledShutdown under way from each broker",
+            ),
+            deposed=(
+                self.brokers,
+                "brokers that lost leadership to a ControlledShutdown of a former generation; for properties",
+            ),
+            budgets=(BUDGETS.type(p), "how many faults and steps are left"),
+        )
+
+    def _define_brokers(self) -> None:
+        """Define the type of brokers."""
+        p = self.p
+        self.broker_type = Struct(
+            "Broker",
+            status=(Status, "whether the process runs"),
+            epoch=(self.epoch, "its broker epoch"),
+            controller_epoch=(self.some_controller, "highest controller epoch that it has seen"),
+            leader=(self.some_broker, "leader that it knows"),
+            leader_epoch=(self.some_leader_epoch, "leader epoch that it knows"),
+            stopped_for=(
+                self.some_epoch,
+                "generation for which a StopReplica stopped the replica; none: not stopped",
+            ),
+            metadata=(Only(self.some_leadership, p.metadata), "leadership by UpdateMetadata"),
+            has_second=(
+                Only(Bool, p.partitions > 1),
+                "whether a LeaderAndIsr has named the second partition",
+            ),
+            checkpointed=(
+                Only(Bool, p.partitions > 1),
+                "whether the HWM of the second partition is in the checkpoint on disk",
+            ),
+            deleted=(
+                Only(Bool, p.removals > 0),
+                "whether its log was deleted and the ISR has not taken it in since",
+            ),
+            led_formerly=(
+                self.some_leader_epoch,
+                "last leader epoch that a former process led in; for properties",
+            ),
+            misled=(Bool, "whether it has obeyed a request for a former generation; for properties"),
+            reverted=(Bool, "whether it has obeyed a lower epoch than it had seen; for properties"),
         )
 
     def _define_controllers(self) -> None:
@@ -269,45 +273,30 @@ class Cluster(Protocol):
         # All fields of an inactive controller are zero.
         self.controller_type = Struct(
             "Controller",
-            active=Bool,
-            registrations=self.registrations,
-            shutting_down=self.brokers,
-            leadership=self.leadership,
-        ).about(
-            active="whether it is the controller; else all is zero",
-            registrations="broker epochs that it knows",
-            shutting_down="brokers in controlled shutdown",
-            leadership="leader and leader epoch that it knows",
+            active=(Bool, "whether it is the controller; else all is zero"),
+            registrations=(self.registrations, "broker epochs that it knows"),
+            shutting_down=(self.brokers, "brokers in controlled shutdown"),
+            leadership=(self.leadership, "leader and leader epoch that it knows"),
         )
         # ``controller`` is the controller epoch, too. A StopReplica has no leader and no leader epoch, and can delete
         # the log. A late copy waits on a separate connection. A LeaderAndIsr is about one partition, or about all
         # partitions of the broker.
         self.request = Struct(
             "Request",
-            kind=Kind,
-            controller=self.controller,
-            broker_epoch=self.epoch,
-            leader=self.some_broker,
-            leader_epoch=self.some_leader_epoch,
-            of_all=Only(Bool, p.partitions > 1),
-            deletes=Only(Bool, p.removals > 0),
-            late=Bool,
-        ).about(
-            kind="kind of request",
-            controller="controller epoch of the sender",
-            broker_epoch="generation of the broker that it is for",
-            leader="leader; none: StopReplica",
-            leader_epoch="leader epoch; none: StopReplica",
-            of_all="whether it is about all partitions of the broker",
-            deletes="whether the broker deletes the log",
-            late="whether it is a copy on a connection of its own",
+            kind=(Kind, "kind of request"),
+            controller=(self.controller, "controller epoch of the sender"),
+            broker_epoch=(self.epoch, "generation of the broker that it is for"),
+            leader=(self.some_broker, "leader; none: StopReplica"),
+            leader_epoch=(self.some_leader_epoch, "leader epoch; none: StopReplica"),
+            of_all=(Only(Bool, p.partitions > 1), "whether it is about all partitions of the broker"),
+            deletes=(Only(Bool, p.removals > 0), "whether the broker deletes the log"),
+            late=(Bool, "whether it is a copy on a connection of its own"),
         )
         self.channel = Seq(self.request, p.in_flight, bound="in_flight")
         self.shutdown_request = Struct(
-            "ControlledShutdown", recipient=self.controller, broker_epoch=self.epoch
-        ).about(
-            recipient="controller epoch of the recipient",
-            broker_epoch="broker epoch of the sender",
+            "ControlledShutdown",
+            recipient=(self.controller, "controller epoch of the recipient"),
+            broker_epoch=(self.epoch, "broker epoch of the sender"),
         )
 
     def initial(self) -> list[dict[str, Any]]:

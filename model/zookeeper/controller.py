@@ -6,8 +6,7 @@ list that it knows. It writes its decision to ZooKeeper and then sends requests 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.model.language import (
     Number,
@@ -62,6 +61,14 @@ def may_write(m: Cluster, s: State, c: Number) -> Truth:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
+class Stop(NamedTuple):
+    """The StopReplica of a batch: ``broker`` gets it if ``condition`` holds; ``deletes``: it also deletes its log."""
+
+    broker: Number
+    condition: Truth
+    deletes: bool = False
+
+
 def send(
     m: Cluster,
     s: State,
@@ -71,8 +78,7 @@ def send(
     leader_and_isr: SetValue,
     update_metadata: Any,
     of_all: SetValue | None = None,
-    stop: Mapping[int, Truth] | None = None,
-    deletes: bool = False,
+    stop: Stop | None = None,
 ) -> None:
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
@@ -81,24 +87,21 @@ def send(
     * ``leader_and_isr``: the brokers that get a LeaderAndIsr.
     * ``update_metadata``: the condition that all brokers in the broker list get an UpdateMetadata.
     * ``of_all``: the brokers that are new to the controller; their LeaderAndIsr is about all partitions.
-    * ``stop``: for a broker, the condition that it gets a StopReplica; with ``deletes`` it also deletes the log.
     """
-    stop = stop or {}
     for b in m.broker:
         known = me.registrations[b]
-        head = {"controller": c, "broker_epoch": known.value, "late": False}
-        told = {**head, "leader": me.leadership.leader, "leader_epoch": me.leadership.leader_epoch}
+        request = m.request.zero().replace(controller=c, broker_epoch=known.value)
+        decision = request.replace(leader=me.leadership.leader, leader_epoch=me.leadership.leader_epoch)
         channel: SeqValue = s.requests[b]
-        if int(b) in stop:
-            what = {"kind": Kind.STOP_REPLICA, "leader": None, "leader_epoch": None}
-            request = m.request(**what, of_all=False, deletes=deletes, **head)
-            channel = cluster.sent_if(stop[int(b)], channel, request)
-        everything = of_all.has(b) if of_all is not None else False
-        request = m.request(kind=Kind.LEADER_AND_ISR, of_all=everything, deletes=False, **told)
-        channel = cluster.sent_if(leader_and_isr.has(b), channel, request)
+        if stop is not None and int(stop.broker) == int(b):
+            stops = request.replace(kind=Kind.STOP_REPLICA, deletes=stop.deletes)
+            channel = cluster.sent_if(stop.condition, channel, stops)
+        everything = of_all is not None and of_all.has(b)
+        becomes = decision.replace(kind=Kind.LEADER_AND_ISR, of_all=everything)
+        channel = cluster.sent_if(leader_and_isr.has(b), channel, becomes)
         if m.p.metadata:
-            request = m.request(kind=Kind.UPDATE_METADATA, of_all=False, deletes=False, **told)
-            channel = cluster.sent_if(update_metadata & known.is_some, channel, request)
+            informs = decision.replace(kind=Kind.UPDATE_METADATA)
+            channel = cluster.sent_if(update_metadata & known.is_some, channel, informs)
         s.next.requests[b] = channel
 
 
@@ -196,7 +199,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
         after,
         leader_and_isr=informed & m.replicas(old),
         update_metadata=written & ~resigns,
-        stop={int(b): granted & ~led},
+        stop=Stop(b, granted & ~led),
     )
     broker = s.brokers[b]
     leads = m.leads(b, broker) & broker.leader_epoch.is_(old.leader_epoch) & old.leader.is_(b)
@@ -246,8 +249,7 @@ def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, d
         after,
         leader_and_isr=live & m.replicas(new),
         update_metadata=True,
-        stop={int(b): live.has(b) & deletes},
-        deletes=deletes,
+        stop=Stop(b, live.has(b) & deletes, deletes),
     )
 
 

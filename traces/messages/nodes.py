@@ -238,7 +238,7 @@ class Node:
         return self._begin(history, epoch, led)
 
     def _former(self, history: History, epoch: int, leads: int, line: RequestLine) -> None:
-        assert not profiles.leader_answers_in_its_epoch(asked=epoch, leads=leads)
+        assert not profiles.leader_answers_in_its_epoch(requested=epoch, leads=leads)
         self.context.finding(
             statements.leader_answers_in_its_epoch, "B2", line, history.name,
             f"broker {self.broker} answered a fetch of leader epoch {epoch}, which is not the one that it leads in",

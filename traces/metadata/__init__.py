@@ -4,6 +4,9 @@ All partitions share one automaton, which is built on demand. The model's action
 changes a belief state. Wherever the word occurs again, in any partition, the transition is looked up. So two small
 tables suffice to check a log of millions of records, and replay uses the model's rules instead of its own.
 
+In: a metadata log, or its parts. Out: findings, tenures of leaders, and the belief states at its end. It may know the
+controller's protocol, and no log of a broker.
+
 The words of this package, each with one meaning:
 
 - *observation*: an event of a partition in the log: a ``Change`` (its record), a ``BrokerChange``, ``TopicSettings``.

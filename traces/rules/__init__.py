@@ -1,1 +1,4 @@
-"""The model's controller and rules about logs as functions of Python values, and the rules of each Kafka version."""
+"""The model's controller and rules about logs as functions of Python values, and the rules of each Kafka version.
+
+In: plain values. Out: decisions of the model. It is the only way of other packages to handlers on plain values.
+"""

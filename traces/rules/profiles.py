@@ -224,7 +224,7 @@ isr_joined_caught_up = LazyRule(
     observed.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
 )
 leader_answers_in_its_epoch = LazyRule(
-    statements.leader_answers_in_its_epoch.function, asked=_OFFSET, leads=_OFFSET
+    statements.leader_answers_in_its_epoch.function, requested=_OFFSET, leads=_OFFSET
 )
 stale_epochs_are_refused = LazyRule(statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET)
 proposals_name_fetched_epochs = LazyRule(

@@ -2,6 +2,8 @@
 
 The format is ``highwater-trace-1``, described in docs/trace-format.md. ``write_run`` writes a trace, ``replay_run``
 compares a trace with its protocol, and ``is_run_trace`` recognizes the format by a file's first line.
+
+In: a trace of any protocol. Out: a report. It knows no protocol by name.
 """
 
 from highwater.model.language.interpreter import Interpreter

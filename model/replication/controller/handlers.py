@@ -89,52 +89,27 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     # The sender's incarnation: the log of a former incarnation may be lost.
     sender = registrations[request.broker]
     is_current = sender.registered & (sender.epoch == request.broker_epoch)
-    check(
-        "the sender's broker epoch is the registered one",
-        is_current,
-        Error.STALE_BROKER_EPOCH,
-        rule="sender_epoch_check",
-    )
+    stale, own = Error.STALE_BROKER_EPOCH, "sender_epoch_check"
+    check("the sender's broker epoch is the registered one", is_current, stale, rule=own)
     unknown_topic = where(request.version >= 2, Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
     check("the topic exists", now.topic_known, unknown_topic)
     check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
     # The partition's state: a former leader would add a replica to the ISR that the current leader does not wait for.
     # A later epoch than the partition's shows that the sender knows a newer controller.
-    leader_epoch, partition_epoch = partition.leader_epoch, partition.partition_epoch
-    check(
-        "the leader epoch is not from the future",
-        request.leader_epoch <= leader_epoch,
-        Error.NOT_CONTROLLER,
-        rule="leader_epoch_check",
-    )
-    check(
-        "the partition epoch is not from the future",
-        request.partition_epoch <= partition_epoch,
-        Error.NOT_CONTROLLER,
-        rule="partition_epoch_check",
-    )
-    check(
-        "the leader epoch is current",
-        request.leader_epoch >= leader_epoch,
-        Error.FENCED_LEADER_EPOCH,
-        rule="leader_epoch_check",
-    )
-    check(
-        "the sender is the leader",
-        partition.leader.is_(request.broker),
-        Error.INVALID_REQUEST,
-        rule="sender_is_leader_check",
-    )
-    check(
-        "the partition epoch is current",
-        request.partition_epoch >= partition_epoch,
-        Error.INVALID_UPDATE_VERSION,
-        rule="partition_epoch_check",
-    )
+    epoch, version = request.leader_epoch, request.partition_epoch
+    led, changed, newer = "leader_epoch_check", "partition_epoch_check", Error.NOT_CONTROLLER
+    check("the leader epoch is not from the future", epoch <= partition.leader_epoch, newer, rule=led)
+    not_later = version <= partition.partition_epoch
+    check("the partition epoch is not from the future", not_later, newer, rule=changed)
+    fenced, outdated = Error.FENCED_LEADER_EPOCH, Error.INVALID_UPDATE_VERSION
+    check("the leader epoch is current", epoch >= partition.leader_epoch, fenced, rule=led)
+    leads, wrong = partition.leader.is_(request.broker), Error.INVALID_REQUEST
+    check("the sender is the leader", leads, wrong, rule="sender_is_leader_check")
+    check("the partition epoch is current", version >= partition.partition_epoch, outdated, rule=changed)
 
     # A valid ISR.
-    wrong, valid = Error.INVALID_REQUEST, "valid_isr_check"
+    valid = "valid_isr_check"
     of_replicas = every_element(request.new_isr, lambda m: partition.replicas.has(m.broker))
     check("the ISR is not empty", ~request.new_isr.is_empty, wrong, rule=valid)
     check("the ISR has every member once", has_no_two(request.new_isr, lambda m: m.broker), wrong, rule=valid)
@@ -151,20 +126,12 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     # Eligible members. The leader's view lags: a member may have been fenced (841.2), or may have restarted without the
     # end of its log, under a broker epoch that the leader does not know (903.4).
     ineligible = where(request.version >= 2, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
-    check(
-        "no member is fenced or shutting down",
-        isr <= t.active(registrations),
-        ineligible,
-        rule="ineligible_replica_check",
+    eligible, known = isr <= t.active(registrations), "member_epoch_check"
+    check("no member is fenced or shutting down", eligible, ineligible, rule="ineligible_replica_check")
+    registered = every_element(
+        request.new_isr, lambda m: m.epoch.is_none | (m.epoch.value == registrations[m.broker].epoch)
     )
-    check(
-        "every member's broker epoch is the registered one",
-        every_element(
-            request.new_isr, lambda m: m.epoch.is_none | (m.epoch.value == registrations[m.broker].epoch)
-        ),
-        ineligible,
-        rule="member_epoch_check",
-    )
+    check("every member's broker epoch is the registered one", registered, ineligible, rule=known)
     return checks
 
 

@@ -11,7 +11,6 @@ Epochs stay 0: every request here has the current epochs.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from highwater.model.language import (
     Action,
@@ -21,7 +20,6 @@ from highwater.model.language import (
     Index,
     Int,
     Number,
-    Only,
     Parameter,
     SetValue,
     State,
@@ -74,31 +72,19 @@ class Planned(Controller):
         self.step_type = Struct(
             "PlanStep", kind=StepKind, broker=self.broker, value=Int(0, self.parameters["brokers"].high)
         )
-        own: dict[str, Any] = {
-            "process": Array(self.broker, Process),
-            "returning": self.t.brokers,
-            "plan": Array(Index("step", self.p.steps), self.step_type),
-            "length": Int(0, self.p.steps),
-            "taken": Int(0, self.p.steps),
-            "target": self.t.replicas,
-            "faults_left": Int(0, self.p.faults),
-            "lost": Bool,
-            "unclean": Bool,
-            "number": Int(0, self.p.partitions - 1),
-        }
-        absent = {name: Only(type_, when=False) for name, type_ in base.absent.items()}
-        return Struct("State", **base.fields, **absent, **own).about(
-            **base.meanings,
-            process="the process of each broker; not known to the controller",
-            returning="brokers that start again after they have stopped",
-            plan="the steps of the plan",
-            length="how many steps the plan has",
-            taken="how many steps of the plan are taken",
-            target="the replicas to which the plan reassigns the partition",
-            faults_left="how many more faults can happen",
-            lost="whether a leader was elected that lacks committed records",
-            unclean="whether a leader was elected from outside ISR and ELR",
-            number="the number of the partition",
+        return Struct(
+            "State",
+            **base.declared_fields,
+            process=(Array(self.broker, Process), "the process of each broker; not known to the controller"),
+            returning=(self.t.brokers, "brokers that start again after they have stopped"),
+            plan=(Array(Index("step", self.p.steps), self.step_type), "the steps of the plan"),
+            length=(Int(0, self.p.steps), "how many steps the plan has"),
+            taken=(Int(0, self.p.steps), "how many steps of the plan are taken"),
+            target=(self.t.replicas, "the replicas to which the plan reassigns the partition"),
+            faults_left=(Int(0, self.p.faults), "how many more faults can happen"),
+            lost=(Bool, "whether a leader was elected that lacks committed records"),
+            unclean=(Bool, "whether a leader was elected from outside ISR and ELR"),
+            number=(Int(0, self.p.partitions - 1), "the number of the partition"),
         )
 
     @classmethod

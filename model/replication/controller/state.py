@@ -144,30 +144,45 @@ class ControllerBase(Protocol):
             "State",
             registrations=Array(t.broker, t.registration),
             partition=t.partition,
-            min_insync_replicas=Int(1, max(p.min_isr, p.max_min_isr)),
-            unclean_election=Bool,
-            first_partition_replicas=Int(0, p.first_partition_replicas),
-            complete=t.brokers,
-            diminished=Bool,
-            elr_entries=Only(Array(t.broker, entries), self.has_index),
-            elr_on=Only(Bool, p.elr_changes > 0),
-            needless=Only(Bool, p.judged_elections),
-            restarting=Only(t.brokers, p.failovers > 1),
-            recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
-            requested=Only(Option(t.requested), p.recovery_requests),
-        ).about(
-            min_insync_replicas="the topic's min.insync.replicas, in replicas",
-            unclean_election="the topic's unclean.leader.election.enable",
-            first_partition_replicas="number of replicas of the topic's first partition; 0: this is the first",
-            complete="brokers with every committed record; not known to the controller",
-            diminished="whether fewer than min ISR brokers have them because a member of ISR or ELR lost its log; not "
-            "known to the controller",
-            elr_entries="the controller's index: how often each broker is entered as an ELR member",
-            elr_on="whether the feature eligible.leader.replicas.version is on",
-            needless="whether a leader changed needlessly; not known to the controller",
-            restarting="brokers that restart and have not registered yet; not known to the controller",
-            recovery_strategy="effective unclean.recovery.strategy: the topic's own, else the cluster's",
-            requested="the election that an operator requested in the last decision, if any, and its leader",
+            min_insync_replicas=(
+                Int(1, max(p.min_isr, p.max_min_isr)),
+                "the topic's min.insync.replicas, in replicas",
+            ),
+            unclean_election=(Bool, "the topic's unclean.leader.election.enable"),
+            first_partition_replicas=(
+                Int(0, p.first_partition_replicas),
+                "number of replicas of the topic's first partition; 0: this is the first",
+            ),
+            complete=(t.brokers, "brokers with every committed record; not known to the controller"),
+            diminished=(
+                Bool,
+                "whether fewer than min ISR brokers have them because a member of ISR or ELR lost its log; not "
+                "known to the controller",
+            ),
+            elr_entries=(
+                Only(Array(t.broker, entries), self.has_index),
+                "the controller's index: how often each broker is entered as an ELR member",
+            ),
+            elr_on=(
+                Only(Bool, p.elr_changes > 0),
+                "whether the feature eligible.leader.replicas.version is on",
+            ),
+            needless=(
+                Only(Bool, p.judged_elections),
+                "whether a leader changed needlessly; not known to the controller",
+            ),
+            restarting=(
+                Only(t.brokers, p.failovers > 1),
+                "brokers that restart and have not registered yet; not known to the controller",
+            ),
+            recovery_strategy=(
+                Only(RecoveryStrategy, self.has_strategy),
+                "effective unclean.recovery.strategy: the topic's own, else the cluster's",
+            ),
+            requested=(
+                Only(Option(t.requested), p.recovery_requests),
+                "the election that an operator requested in the last decision, if any, and its leader",
+            ),
         )
 
     @property

@@ -112,15 +112,10 @@ class ControllerTypes:
 
         self.registration = Struct(
             "BrokerRegistration",
-            registered=Bool,
-            epoch=self.broker_epoch,
-            fenced=Bool,
-            in_controlled_shutdown=Bool,
-        ).about(
-            registered="whether the controller has a registration of this broker",
-            epoch="broker epoch: offset of the registration in the metadata log",
-            fenced="whether the broker is fenced: it gets no leadership and is in no ISR",
-            in_controlled_shutdown="whether the broker has asked to shut down",
+            registered=(Bool, "whether the controller has a registration of this broker"),
+            epoch=(self.broker_epoch, "broker epoch: offset of the registration in the metadata log"),
+            fenced=(Bool, "whether the broker is fenced: it gets no leadership and is in no ISR"),
+            in_controlled_shutdown=(Bool, "whether the broker has asked to shut down"),
         )
         self.registrations = Array(self.broker, self.registration)
         self._define_partition(epoch("leader_epoch", most.leader), epoch("partition_epoch", most.partition))
@@ -130,31 +125,27 @@ class ControllerTypes:
     def _define_partition(self, leader_epoch: Int, partition_epoch: Int) -> None:
         self.partition = Struct(
             "Partition",
-            replicas=self.replicas,
-            adding=self.brokers,
-            removing=self.brokers,
-            isr=self.brokers,
-            elr=self.brokers,
-            last_known_elr=self.brokers,
-            last_known_leader=Option(self.node),
-            leader=Option(self.broker),
-            leader_epoch=leader_epoch,
-            partition_epoch=partition_epoch,
-            leader_recovery_state=LeaderRecoveryState,
-            offline=Only(self.brokers, self.on("offline_directory_check")),
-        ).about(
-            replicas="brokers that are assigned, the preferred leader first",
-            adding="replicas that a reassignment adds",
-            removing="replicas that a reassignment removes",
-            isr="in-sync replicas",
-            elr="eligible leader replicas: they have every committed record",
-            last_known_elr="members that left the ELR by an unclean shutdown",
-            last_known_leader="the last leader, when there is no leader and ISR and ELR are empty; -1: not known",
-            leader="broker that leads; none: the partition is offline",
-            leader_epoch="count of changes of leadership",
-            partition_epoch="count of changes of this record",
-            leader_recovery_state="RECOVERING after an unclean election until the leader has recovered",
-            offline="replicas in a log directory that their broker has no more",
+            replicas=(self.replicas, "brokers that are assigned, the preferred leader first"),
+            adding=(self.brokers, "replicas that a reassignment adds"),
+            removing=(self.brokers, "replicas that a reassignment removes"),
+            isr=(self.brokers, "in-sync replicas"),
+            elr=(self.brokers, "eligible leader replicas: they have every committed record"),
+            last_known_elr=(self.brokers, "members that left the ELR by an unclean shutdown"),
+            last_known_leader=(
+                Option(self.node),
+                "the last leader, when there is no leader and ISR and ELR are empty; -1: not known",
+            ),
+            leader=(Option(self.broker), "broker that leads; none: the partition is offline"),
+            leader_epoch=(leader_epoch, "count of changes of leadership"),
+            partition_epoch=(partition_epoch, "count of changes of this record"),
+            leader_recovery_state=(
+                LeaderRecoveryState,
+                "RECOVERING after an unclean election until the leader has recovered",
+            ),
+            offline=(
+                Only(self.brokers, self.on("offline_directory_check")),
+                "replicas in a log directory that their broker has no more",
+            ),
         )
 
     def _define_requests(self, most: EpochBounds, bounded: bool) -> None:

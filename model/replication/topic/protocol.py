@@ -118,10 +118,9 @@ class Topic(Controller):
         self.one = one
         self.place = Index("partition", 2)
         self.written_choice = ((FIRST,), (SECOND,), (FIRST, SECOND))
-        own = {name: one.fields[name] for name in OWN if name in one.fields}
-        meanings = {name: one.meanings[name] for name in one.fields if name in one.meanings}
-        second = Struct("SecondPartition", **own).about(**{n: meanings[n] for n in own if n in meanings})
-        return Struct("State", **one.fields, second=second).about(**meanings)
+        fields = {name: one.declared_fields[name] for name in one.fields}
+        second = Struct("SecondPartition", **{name: fields[name] for name in OWN if name in fields})
+        return Struct("State", **fields, second=second)
 
     def initial(self) -> list[dict[str, Any]]:
         """The initial state: one partition as in the controller's protocol, and the second partition.

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
-from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
+from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_guaranteed
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Evaluate, Node, compile_nodes
@@ -250,7 +250,7 @@ class ControllerStepper:
     def _property(self, stated: Invariant, s: State) -> Any:
         """The value of a property in a state; True if the rules lack the property's rule, or do not promise it."""
         exists = stated.rule is None or stated.rule in self.rules
-        promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
+        promised = exists and (stated in CONDITIONS or is_guaranteed(stated, self.rules))
         return stated.function(self.protocol, s) if promised else True
 
 
