@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from highwater.checker.engines import cache
-from tests import conftest, kafka_release, recordings
+from tests import kafka_release, recordings
 from tests.slow import slow, without_reason
 
 ROOT = Path(__file__).parents[1]
@@ -63,18 +62,3 @@ WRONG = [item("d", pytest.mark.slow), item("e", slow("")), item("f", slow("takes
 
 def test_marks_without_a_reason_are_found() -> None:
     assert without_reason(GOOD + WRONG) == ["d", "e", "f"]
-
-
-def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test of APART may run in any process."""
-    monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"])
-    scheduler = conftest.pytest_xdist_make_scheduler(pytestconfig, Producer("tests"))
-    files = (
-        "tests/a.py::test_b[1]",
-        "tests/a.py::test_c",
-        "tests/spark/test_d.py::test_e",
-        "tests/states/f.py::test_g",
-    )
-    assert [scheduler._split_scope(test) for test in files] == ["tests/a.py", "tests/a.py", "Spark", "Spark"]
-    alone = f"{conftest.APART[0]}[one]"
-    assert scheduler._split_scope(alone) == alone

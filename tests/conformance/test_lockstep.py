@@ -16,7 +16,6 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.base.processes import JsonProcess
 from highwater.checker.scenarios.request import asked
 from highwater.checker.testing.conformance import (
     Adapter,
@@ -170,15 +169,6 @@ def test_a_refusal_has_the_error_of_the_first_guard_that_refuses(model: Model, t
     run.step(number(model, "copy(to=2)"))
     with pytest.raises(Mismatch, match="refused with NOTHING_TO_COPY"):
         run.step(number(model, "copy(to=0)"))
-
-
-def test_too_many_states_that_fit_are_one_error(
-    model: Model, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("highwater.checker.testing.conformance.lockstep.LIMIT", 3)
-    run = lockstep(model, told, hidden_steps=4)
-    with pytest.raises(AdapterError, match="more than 3 states of the model fit what was observed"):
-        run.step(number(model, "write()"))
 
 
 # --- the example controller conforms to the model, and each planted defect shows within few operations ----
@@ -396,24 +386,3 @@ def test_closing_ends_the_command_s_children() -> None:
         assert not Path(f"/proc/{child}").exists()
     with pytest.raises(AdapterError, match="closed"):
         adapter.observe()
-
-
-def test_a_driver_that_dies_ends_the_machine_with_one_error() -> None:
-    made = conformance_machine(
-        SCENARIO, PipeAdapter([sys.executable, "-c", f"{HELLO}sys.exit('gone')"]), CONTRACT
-    )
-    chosen = settings(made.TestCase.settings, max_examples=5, database=None)
-    with pytest.raises(AdapterError, match="the process ended with status 1; it said: gone"):
-        run_state_machine_as_test(made, settings=chosen)
-    made.adapter.close()  # type: ignore[attr-defined]
-
-
-def test_a_process_that_writes_without_end_has_to_wait() -> None:
-    process = JsonProcess([sys.executable, "-c", "while True: print('x' * 99, flush=True)"])
-    assert process.receive(60)
-    time.sleep(0.3)
-    assert process._from.qsize() <= 16
-    process.close()
-    assert process.process.poll() is not None
-    assert process.receive(1) == b""
-    assert not any(thread.is_alive() for thread in process._threads)

@@ -87,11 +87,3 @@ def test_the_job_rolls_no_pod_after_a_refusal(refused: str, rolled: list[int], t
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def test_the_play_checks_before_it_restarts() -> None:
-    (play,) = yaml.safe_load((EXAMPLES / "ansible.yml").read_text())
-    first, second, *_ = play["tasks"]
-    assert (play["serial"], play["any_errors_fatal"]) == (1, True)
-    assert first["ansible.builtin.command"].startswith("highwater plan ")
-    assert second["ansible.builtin.systemd_service"]["state"] == "restarted"

@@ -37,10 +37,3 @@ def test_replay_names_a_defect_only_where_it_happens(kept: dict[str, Any]) -> No
     for release, found in kept["findings"].items():
         if releases.PROFILES[release] in _PROFILES:
             assert {found[name] for name in CONDITIONS} == {releases.HAPPENS}, release
-
-
-def test_words_of_a_finding_follow_the_releases_that_have_it() -> None:
-    happens, gone = releases.HAPPENS, releases.NOT_THERE
-    words = zip("abc", (gone, happens, gone), strict=True)
-    rows = "".join(releases._findings_table({version: {"assignment": word} for version, word in words}))
-    assert rows.splitlines()[-1] == "| [assignment](#assignment) | not there yet | happens | fixed |"

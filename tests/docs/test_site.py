@@ -10,21 +10,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from click import Context
 
-from docs.pages import galleries, kept, picture, site, vocabulary
-from docs.pages.markdown import DOCS, NOTE, template
-from docs.pages.rule_tables import replication_rows, subjects
-from docs.pages.site import GENERATED
+from docs.pages import kept, site, vocabulary
+from docs.pages.markdown import DOCS
 from highwater.checker.cli import cli
-from highwater.model.replication.protocol import Replication
-from highwater.model.rulebook import RULEBOOK
-from highwater.model.truncation import Truncation
 from tests.docs.generated import generated
-from tests.slow import WHOLE, all_but, largest, often, slow, whole_only
+from tests.slow import WHOLE, all_but, largest, slow, whole_only
 
 QUICK = {
     "audit.md",
@@ -34,7 +28,6 @@ QUICK = {
     "truncation-rules.md",
 }
 LONG = {"gallery.md", "liveness.md"}
-SUBJECTS = list(subjects())
 
 
 @pytest.mark.parametrize(
@@ -50,22 +43,6 @@ def test_a_page_is_generated_without_a_search(name: str) -> None:
     assert text.startswith("# ")
 
 
-def test_some_rows_of_the_rules_of_replication_are_generated_without_a_search() -> None:
-    with kept.in_mode(kept.Mode.ONLY_KEPT):
-        assert len(replication_rows(SUBJECTS[::18])) == len(SUBJECTS[::18])
-
-
-@slow("searches up to 1.5 million states for each of some rows of the table")
-@pytest.mark.parametrize(
-    "number", range(0, len(SUBJECTS), often(6, 3)), ids=lambda number: "+".join(SUBJECTS[number][0])
-)
-def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
-    with kept.in_mode(kept.Mode.ONLY_KEPT):
-        before = replication_rows([SUBJECTS[number]])
-    with kept.in_mode(kept.Mode.AFRESH):
-        assert replication_rows([SUBJECTS[number]]) == before
-
-
 @slow("repeats a fourth of a page's searches, or all")
 @pytest.mark.parametrize(
     "name",
@@ -78,42 +55,6 @@ def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
 def test_a_page_is_found_again(name: str) -> None:
     with kept.in_mode(kept.Mode.AFRESH if WHOLE else kept.Mode.SAMPLED):
         assert site.generated(name) == generated(name)
-
-
-def test_the_committed_picture_is_the_run_of_the_readme() -> None:
-    """The picture has no script and loads nothing, so it displays wherever images do."""
-    text = site.PICTURE.read_text()
-    assert picture.picture() == text
-    root = ElementTree.fromstring(text)
-    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
-    assert tags == {"svg", "title", "style", "rect", "line", "circle", "path", "text"}
-    assert "url(" not in text
-    assert "href" not in text
-
-
-def test_the_table_of_replication_has_every_rule_of_the_profile_alone() -> None:
-    assert {off[0] for off, _ in SUBJECTS if len(off) == 1} == Replication.profiles["kip_966"].rules
-
-
-def test_every_truncation_rule_but_one_has_an_effect_on_safety() -> None:
-    """A rule without effect would be a switch that does nothing."""
-    section = generated("truncation-rules.md").split("## `kip_320`")[1].split("\n## ")[0]
-    rows = re.findall(r"\| `(\w+)` off \|[^|]*\| (\S+) \| (\S+) \|", section)
-    depths = {rule: (weak, strong) for rule, weak, strong in rows}
-    assert set(depths) == set(Truncation.profiles["kip_320"].rules)
-    assert {rule for rule, found in depths.items() if found == ("–", "–")} == {"fenced_shrink"}
-    assert "| all on | nothing | – | – |" in section
-
-
-@pytest.mark.parametrize(
-    "gallery", [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER], ids=lambda g: g.page
-)
-def test_a_gallery_describes_each_defect(gallery: galleries.Gallery) -> None:
-    sections = re.split(r"^### ", template(gallery.page), flags=re.M)[1:]
-    assert [section.split("\n")[0] for section in sections] == gallery.names
-    for name, section in zip(gallery.names, sections, strict=True):
-        note = section.split(f"**{{{{ title {name} }}}}.** ")[1].split(f"{{{{ run {name} }}}}")[0]
-        assert len(note.split()) > 8, name
 
 
 # --- the site -----------------------------------------------------------------------------------------------
@@ -202,28 +143,6 @@ def broken(page: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page, page.read_text()) == []
-
-
-@pytest.mark.parametrize("name", GENERATED)
-def test_a_template_says_what_it_is(name: str) -> None:
-    text = (DOCS / "pages" / name).read_text(encoding="utf-8")
-    assert text.split("\n\n")[1] + "\n\n" == NOTE
-    assert NOTE not in template(name)
-
-
-def test_rules_of_the_glossary_are_in_the_rulebook() -> None:
-    text = (DOCS / "glossary.md").read_text()
-    anchors = {number.lower() for number in RULEBOOK} | {f.prefix.lower() for f in RULEBOOK.families}
-    anchors |= {f"kip-{f.prefix}" for f in RULEBOOK.families}
-    wanted = re.findall(r"rules\.md#([\w.-]+)", text)
-    assert wanted
-    assert [anchor for anchor in wanted if anchor not in anchors] == []
-
-
-def test_the_glossary_is_in_order() -> None:
-    for part in (DOCS / "glossary.md").read_text().split("## ")[1:]:
-        words = [w for w in re.findall(r"^\| ([^|]+) \|", part, re.M) if w not in ("word", "---")]
-        assert words == sorted(words, key=str.lower)
 
 
 def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.checker.conftest import _in_forks
 from tests.command import highwater
 from tests.docs.test_language_pages import DOCS
-from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
+from tests.docs.tutorial import REPOSITORY, done, shell
 
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
 """The tutorial that needs Kafka; tests/conform runs it, and the README's command that does."""
@@ -42,20 +42,3 @@ def test_commands_print_the_shown_output(path: Path, tmp_path: Path) -> None:
 def test_named_entries_exist(path: Path) -> None:
     for command in re.findall(r"`highwater (show [\w.]+|list [^`]+)`", path.read_text()):
         assert highwater(*shlex.split(command)).status == 0, command
-
-
-@pytest.mark.parametrize(
-    ("shown", "fits"),
-    [
-        ("one\n  two\nthree\n", True),
-        ("one\n…\nthree\n", True),
-        ("one two\n", False),
-        ("…\nthree\n…\ntwo\n…\n", False),
-    ],
-)
-def test_omitted_output_must_be_marked(shown: str, fits: bool) -> None:
-    if fits:
-        compared(Part("command", "x", shown), "one\ntwo\n three\n")
-    else:
-        with pytest.raises(AssertionError, match="x: "):
-            compared(Part("command", "x", shown), "one\ntwo\n three\n")

@@ -63,30 +63,6 @@ def test_names_of_a_protocol_are_unique(name: str) -> None:
     assert sorted(names) == sorted(set(names))
 
 
-def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(m: Any, s: Any) -> Any:
-        """Something else."""
-
-    stray = Invariant("leader_completeness", other, "B4")
-    monkeypatch.setattr(observed, "CONDITIONS", (*observed.CONDITIONS, stray))
-    with pytest.raises(ValueError, match=r"leader_completeness says .* of metadata log 'Something else.'"):
-        catalogue.catalogue.__wrapped__()
-
-
-def test_shared_properties_are_checked_by_these_protocols_and_replays() -> None:
-    """Properties that used to have several names, or shared a name."""
-    assert set(KNOWN["leader_completeness"].checked_by) == {
-        "quorum", "replication", "replication.controller", "replication.topic", METADATA_LOG, BROKER_LOGS,
-    }  # fmt: skip
-    assert set(KNOWN["electable_completeness"].checked_by) == {
-        "replication", "replication.controller", "replication.topic", METADATA_LOG, BROKER_LOGS,
-    }  # fmt: skip
-    assert set(KNOWN["committed_records_survive"].checked_by) == {"replication", BROKER_LOGS}
-    for name in ("enough_are_electable", "isr_and_elr_are_disjoint", "elr_only_under_min_isr",
-                 "isr_within_replicas", "elr_within_replicas", "isr_members_are_eligible"):  # fmt: skip
-        assert {"replication", "replication.controller"} <= set(KNOWN[name].checked_by)
-
-
 def test_a_property_of_several_protocols_is_a_statement() -> None:
     """Exceptions: step properties that two protocols share, and a topic's properties."""
     steps = {
@@ -163,16 +139,3 @@ def test_the_catalogue_has_every_property_that_broker_logs_can_violate() -> None
 
 
 # --- places of properties -------------------------------------------------------------------------------------
-
-
-def test_the_protocols_that_are_named_are_those_that_are_there() -> None:
-    import highwater.model as model
-
-    root = Path(model.__file__).parent
-    packages = [".".join(p.parent.relative_to(root).parts) for p in sorted(root.rglob("__init__.py"))]
-    import importlib
-
-    holds = [
-        p for p in packages if p and hasattr(importlib.import_module(f"highwater.model.{p}"), "PROTOCOL")
-    ]
-    assert sorted(holds) == sorted(registry.NAMES)

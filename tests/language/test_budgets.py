@@ -34,7 +34,6 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.protocol import ChoiceError, parameter_value, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller
 from highwater.traces.rules.profiles import rule_set
-from tests.language.wrong import refused
 from tests.runs import Run
 
 BUDGETS = Budgets({"falls": "falls of the tower", "winds": "gusts of wind"}, most=2)
@@ -100,16 +99,6 @@ def test_a_budget_is_zero_by_default_and_bounded() -> None:
         Tower({"winds": 0})
 
 
-def test_an_unknown_budget_names_its_place() -> None:
-    class Misspelt(Tower):
-        @action()
-        def tumble(self, s: State) -> None:
-            spend(s, "fals")
-
-    with pytest.raises(LanguageError, match=r"test_budgets\.py:\d+: .*no field 'fals'; it has falls, winds"):
-        Model(Misspelt())
-
-
 # --- whether an action can be taken -------------------------------------------------------------------
 
 
@@ -155,14 +144,6 @@ def test_in_a_property_of_runs() -> None:
 
     goal = compile_nodes(Model(Door(), [], [full]).liveness[0].cases[0].goals)
     assert [goal((bits,))[0] for bits in (0, 6, 7)] == [False, False, True]
-
-
-def test_a_wrong_use_of_enabled_is_refused() -> None:
-    with pytest.raises(LanguageError, match="no action 'entre'; it has enter; did you mean 'enter'"):
-        asked(lambda m, s: enabled("entre"))
-    with pytest.raises(LanguageError, match="enter has no parameter 'whom'; it has who, by"):
-        asked(lambda m, s: enabled("enter", whom=1))
-    refused(lambda m, s: require("", enabled("step")), r"enabled\(\) asks about actions, in a property")
 
 
 # --- named choices of rules: scenarios, command line and traces select the same -----------------------

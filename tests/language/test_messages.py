@@ -32,13 +32,10 @@ from highwater.model.language import (
     Struct,
     action,
     free,
-    graph,
     invariant,
-    messages,
     require,
     size,
     total,
-    when,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.messages import count_of, number_of, value_at
@@ -238,26 +235,6 @@ def test_symmetry_renames_the_fields_of_messages() -> None:
     assert "property not_the_first differs" in str(asymmetry(Model(Pings(), [not_the_first])))
 
 
-def test_a_message_under_when_is_sent_only_there() -> None:
-    def stated(m: Any, s: State) -> None:
-        with when(s.up):
-            s.next.post.receive("stop")
-            s.next.post.send("tell", who=1, up=True)
-
-    assert after(stated, up=True) is None
-    assert after(stated, up=True, post={"stop": [{}]})["post"]["tell"] == ({"who": 1, "up": True},)
-    assert after(stated, up=False)["post"]["tell"] == ()
-
-
-def test_one_number_for_two_messages_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = number_of
-    low = graph.const(80, "int")
-    monkeypatch.setattr(messages, "number_of", lambda t, n: graph.min_(honest(t, n), low))
-    everything = [value_at(Struct("ask", **KINDS["ask"]), n)._plain() for n in range(84)]
-    with pytest.raises(LanguageError, match="stands twice"):
-        after(lambda m, s: None, post={"ask": everything})
-
-
 # --- initial states from free fields and a condition --------------------------------------------------
 
 
@@ -375,21 +352,6 @@ def test_a_counterexample_starts_in_its_initial_state() -> None:
     (violation,) = search(traced, SearchOptions(workers=1)).violations
     assert "initial" not in vars(traced)  # the list of initial states was not built
     assert follow(traced, Interpreter(traced), violation).depth == 3
-
-
-@pytest.mark.parametrize(
-    ("given", "condition", "message"),
-    [
-        ([{"n": free, "paint": free, "row": free}], lambda s: s.n > 2, "holds in none of the states"),
-        ([{}], lambda s: require("", s.n > 0), "only looks"),
-    ],
-)
-def test_a_wrong_initial_state_names_its_place(given: Any, condition: Any, message: str) -> None:
-    with pytest.raises(LanguageError, match=message) as error:
-        _ = starting(given, condition).initial
-    assert "test_messages.py" in str(error.value.place)
-    with pytest.raises(LanguageError, match=message):
-        search(starting(given, condition), SearchOptions())
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])

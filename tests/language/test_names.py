@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 import types
@@ -24,20 +23,15 @@ from highwater.model.language import (
     State,
     Struct,
     action,
-    eventually,
     invariant,
-    otherwise,
     reachable,
     require,
     step_property,
-    when,
-    where,
 )
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.state import Next
 from highwater.model.language.types import StructValue
-from tests.language.wrong import Base, at_its_place
-from tests.zoo import stepping
+from tests.language.wrong import Base
 
 NODE = Index("node", 2)
 CRASHES = {"crashes": Parameter(1, 0, 2, "crashes")}
@@ -123,18 +117,6 @@ def test_a_property_exists_only_if_the_parameter_that_it_needs_is_not_zero() -> 
     assert not Model(crashing({"crashes": 0}), [needs]).properties
 
 
-@pytest.mark.parametrize("result", [lambda s: None, lambda s: s.n, lambda s: 1, lambda s: "yes"])
-def test_a_property_that_returns_no_condition_is_refused(result: Callable[[State], Any]) -> None:
-    def gives(m: Any, s: State) -> Any:
-        return result(s)
-
-    place = r"test_names\.py:\d+: .*returned .*it returns a condition"
-    with pytest.raises(LanguageError, match=place):
-        Model(Base(), [invariant("test")(gives)])
-    with pytest.raises(LanguageError, match=place):
-        Model(Base(), [], [eventually("test")(gives)])
-
-
 # --- hidden actions, and blocks that end early --------------------------------------------------------
 
 
@@ -210,82 +192,3 @@ def test_a_hidden_action_of_a_module_is_refused() -> None:
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
-
-
-def returns(m: Any, s: State) -> None:
-    with when(s.f):
-        s.next.n = 1
-        return
-    s.next.g = True
-
-
-def breaks(m: Any, s: State) -> None:
-    for n in m.node:
-        with when(s.f):
-            s.next.row[n] = 1
-            break
-
-
-def continues(m: Any, s: State) -> None:
-    for n in m.node:
-        with when(s.f):
-            pass
-        with otherwise(
-            s.g,
-        ):
-            if n == 0:
-                continue
-            s.next.row[n] = 1
-
-
-def returns_in_a_loop(m: Any, s: State) -> None:
-    with when(s.f):
-        for n in m.node:
-            s.next.row[n] = 1
-            if n == 1:
-                return
-
-
-def helped(m: Any, s: State) -> None:
-    returns(m, s)
-
-
-@pytest.mark.parametrize(
-    ("body", "word", "line"),
-    [
-        (returns, "return", 3),
-        (breaks, "break", 4),
-        (continues, "continue", 8),
-        (returns_in_a_loop, "return", 5),
-    ],
-)
-def test_leaving_a_block_is_refused(body: Any, word: str, line: int) -> None:
-    with pytest.raises(
-        LanguageError, match=rf"'{word}' leaves a `with when\(…\):` block in every state"
-    ) as error:
-        Model(stepping(Base, body)())
-    assert str(error.value.place).endswith(f"test_names.py:{body.__code__.co_firstlineno + line}")
-
-
-def test_leaving_a_block_of_a_helper_function_is_refused() -> None:
-    with pytest.raises(LanguageError, match="'return' leaves") as error:
-        Model(stepping(Base, helped)())
-    at_its_place(error.value, returns)
-
-
-def test_what_is_inside_or_around_a_block_can_end_early() -> None:
-    def steps(m: Any, s: State) -> None:
-        def one(n: Any) -> Any:
-            return where(n == 1, 1, 2)
-
-        with contextlib.nullcontext():
-            with when(s.f):
-                for n in m.node:
-                    if n == 0:
-                        continue
-                    s.next.row[n] = one(n)
-                    break
-            return
-
-    (instance,) = Model(stepping(Base, steps)()).instances
-    assert len(instance.writes) == 1

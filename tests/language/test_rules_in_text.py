@@ -9,7 +9,6 @@ import pytest
 
 from highwater.model.language import (
     Array,
-    Bool,
     Checks,
     Enum,
     Index,
@@ -25,7 +24,6 @@ from highwater.model.language import (
     Struct,
     Truth,
     action,
-    as_bool,
     cases,
     graph,
     invariant,
@@ -94,25 +92,6 @@ class TestUnderARule:
         for found, expected in ((with_rule, False), (without, True)):
             assert bool(compile_nodes([found.properties[0].node])(state)[0]) is expected
 
-    def test_an_unknown_rule_is_an_error_at_its_line(self) -> None:
-        class Wrong(Counter):
-            @action()
-            def count(self, s: State) -> None:
-                require("below 1", s.n < 1, rule="smal")
-
-        with pytest.raises(
-            LanguageError, match=r"test_rules_in_text\.py:\d+: counter has no rule 'smal'; it has"
-        ):
-            Model(Wrong())
-
-    def test_an_unknown_rule_of_a_condition_is_an_error_too(self) -> None:
-        @invariant("example")
-        def wrong(m: Counter, s: State) -> Truth:
-            return under("smal", s.n <= 1)
-
-        with pytest.raises(LanguageError, match=r"test_rules_in_text\.py:\d+: counter has no rule 'smal'"):
-            Model(Counter(), [wrong])
-
 
 class TestChecks:
     def checks(self, *rules: str, on: bool = True, asks: str = "small") -> list[NamedCheck]:
@@ -124,12 +103,6 @@ class TestChecks:
     def test_a_check_is_made_only_where_its_rule_is_on(self) -> None:
         assert [c.name for c in self.checks()] == ["first"]
         assert [c.name for c in self.checks("small")] == ["first", "second"]
-
-    def test_mistakes(self) -> None:
-        with pytest.raises(LanguageError, match=r"test_rules_in_text\.py:\d+: counter has no rule 'smal'"):
-            self.checks(asks="smal")
-        with pytest.raises(LanguageError, match=r"Checks\(…, on=…\)"):
-            self.checks(on=False)
 
 
 class TestOnly:
@@ -202,11 +175,6 @@ class TestCases:
         value = cases((n == 0, option.some(2)), (n == 1, None), (n == 2, 3), otherwise=None)
         assert [option.decode([self.run(value, [i])]) for i in range(4)] == [2, None, 3, None]
 
-    def test_values_that_do_not_go_together(self) -> None:
-        n = Number(None, (graph.leaf(0, graph.INT, 0, 3),))
-        with pytest.raises(LanguageError, match=r"test_rules_in_text\.py:\d+"):
-            cases((n == 0, as_bool(True)), otherwise=n)
-
 
 class TestModules:
     def module(self, name: str, *actions: str) -> ModuleType:
@@ -230,11 +198,3 @@ class TestModules:
     def test_two_modules_with_one_name_are_an_error(self) -> None:
         with pytest.raises(LanguageError, match="split: two of its modules define the action x"):
             self.protocol(self.module("first", "x"), self.module("second", "x")).actions()
-
-
-def test_a_field_that_is_absent_keeps_its_type_known() -> None:
-    struct = Struct("Pair", a=Bool, b=Only(Bool, False))
-    assert list(struct.fields) == ["a"]
-    assert list(struct.absent) == ["b"]
-    with pytest.raises(LanguageError, match="field 'b' of Pair needs a type"):
-        Struct("Pair", b=Only(3, True))  # type: ignore[arg-type]

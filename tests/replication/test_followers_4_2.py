@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from highwater.checker.engines.native import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -13,19 +11,6 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from highwater.model.replication.protocol import Replication
 from tests.runs import Run
-from tests.slow import slow
-
-
-@slow("searches millions of states; the runs by hand below are fast")
-@pytest.mark.parametrize("checked", [False, True])
-def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
-    """K17: a response of an old leader epoch, with the correct offset, truncates committed records."""
-    rules = {"fetch_response_check": True, "fetch_response_epoch_check": checked}
-    chosen = scenario_files.find("replication/defect-late-answer")
-    result = search(Request.of(chosen, Overrides(rules=rules)).model(), SearchOptions(workers=1))
-    assert {v.property for v in result.violations} == (set() if checked else {"electable_completeness"})
-    assert result.complete == checked
-
 
 LATE_READ: list[tuple[str, dict[str, Any]]] = [
     # Leader 0 has two records; follower 1 has the first and fetches the second.

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from docs.pages import galleries
 from highwater.checker.engines.native import search
-from highwater.checker.engines.solver import bounded
 from highwater.checker.report.counterexample import Counterexample, follow_all
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -17,7 +15,7 @@ from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.replication import promise
 from highwater.invariants.replication.promise import keeps_the_promise
-from highwater.model.language import Model, Protocol, State, all_of, as_bool, implies, invariant, where
+from highwater.model.language import Model, Protocol, State, all_of, implies, invariant, where
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.refinement import Refinement, refines
@@ -25,7 +23,7 @@ from highwater.model.language.types import Truth
 from highwater.model.promise import Promise
 from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.protocol import Replication
-from tests.slow import all_but, slow
+from tests.slow import all_but
 
 PLACE = "replication/sanity-promise-"
 
@@ -59,14 +57,6 @@ def broken(name: str, *refinements: Refinement, **overrides: Any) -> Counterexam
     return found[0] if found else None
 
 
-def test_there_is_a_scenario_for_each() -> None:
-    found = [name.removeprefix(PLACE) for name in scenario_files.titles() if name.startswith(PLACE)]
-    assert sorted(found) == sorted(BROKEN)
-    for name in found:
-        (rule,) = scenario_files.find(PLACE + name).rules.items()
-        assert rule[1] is False
-
-
 @pytest.mark.parametrize(
     "name", all_but(("without-gate", "forgotten-elr"), BROKEN, "fast for two; the gate searches all, too")
 )
@@ -79,34 +69,7 @@ def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
     assert changes.items() <= example.abstract.steps[-1].changes.items()
 
 
-def test_the_rule_that_is_on_keeps_the_promise() -> None:
-    """Checks only the smallest scenario; the standard scenarios are larger."""
-    assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
-
-
 # --- refinement is not vacuous ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("gone", "scenario"),
-    [
-        ("write", "large-records"),
-        ("commit", "large-records"),
-        ("acknowledge", "large-records"),
-        ("read", "large-records"),
-        ("lose_data", "large-records"),
-        ("lose", "recovery-aggressive"),
-    ],
-)
-def test_each_action_of_the_promise_is_needed(
-    gone: str, scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rest = [action for action in Promise.actions() if action.name != gone]
-    monkeypatch.setattr(Promise, "actions", classmethod(lambda cls: rest))
-    example = broken(f"replication/{scenario}")
-    assert example is not None
-    assert example.abstract is not None
-    assert gone not in {near.action for near in example.abstract.steps[-1].near}
 
 
 def mapped(name: str, **fields: Any) -> Refinement:
@@ -121,40 +84,15 @@ def mapped(name: str, **fields: Any) -> Refinement:
 
 
 WRONG = {
-    # A log that never shrinks: consumers still see what a leader shows.
-    "log": lambda m, s, honest: mapped_values(m, s.committed),
     "shown": lambda m, s, honest: [[]] * m.p.brokers,
     "writes": lambda m, s, honest: ["UNUSED"] * m.p.records,
 }
-
-
-def mapped_values(m: Any, records: Any) -> Any:
-    log = Promise(promise.tolerated(m)).log.zero()
-    for o in m.offsets:
-        log = where(records.length > o, log.append(records.at(o).value), log)
-    return log
-
-
-def test_a_mapping_that_ignores_the_log_misses_the_loss() -> None:
-    result = searched(model_of(PLACE + "without-gate", mapped("blind", log=WRONG["log"])), 10_000)
-    assert not result.violations
-    assert result.depth > 6
 
 
 @pytest.mark.parametrize("field", ["shown", "writes"])
 def test_a_mapping_that_ignores_a_field_is_detected(field: str) -> None:
     """The other fields reveal it: what is committed is shown and was written."""
     assert broken("replication/large-records", mapped("blind", **{field: WRONG[field]})) is not None
-
-
-def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: the promise does not exempt uncovered losses, so an Aggressive recovery breaks it."""
-    monkeypatch.setattr(promise, "is_void", lambda m, s: as_bool(False))
-    example = broken("replication/recovery-aggressive")
-    assert example is not None
-    assert example.abstract is not None
-    assert example.steps[-1].action == "finish_recovery"
-    assert example.abstract.steps[-1].changes == {"log": ([0], [])}
 
 
 def test_without_unclean_recovery_the_promise_ends_with_the_first_outage() -> None:
@@ -183,13 +121,6 @@ def test_the_promise_depends_on_order_and_values() -> None:
     assert example is not None
     assert example.abstract is not None
     assert example.abstract.steps[-1].changes["log"] == ([0], [1, 0])
-
-
-@slow("a bounded check; tests/language/test_refinement.py has a fast one")
-def test_z3_finds_the_same_step() -> None:
-    """The shortest violation has six states."""
-    found = bounded.check(model_of(PLACE + "without-gate"), 6)
-    assert {v.property: v.depth for v in found.violations} == {"keeps_the_promise": 6}
 
 
 # --- acknowledged writes, and the end offsets that consumers get --------------------------------------
@@ -248,10 +179,3 @@ def following(interpreter: Interpreter, state: Scalars, action: str) -> list[Sca
     steps = interpreter.steps(state)
     ours = [s for s in steps if s.instance.action.name == action and s.instance.parameters["b"] == 1]
     return [s.state for s in ours if s.state is not None]
-
-
-def test_the_end_for_consumers_decreases_only_while_the_hwm_is_below_the_epoch_start() -> None:
-    (run,) = galleries.find("told-end").examples
-    last = run.steps[-1].state
-    leader = last["brokers"][last["partition"]["leader"]]
-    assert leader["hwm"] < len(last["committed"]) <= leader["leso"]

@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.engines import native, reference
+from highwater.checker.engines import reference
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from highwater.invariants.replication.controller import INVARIANTS
 from highwater.model import registry
 from highwater.model.language import Model
-from highwater.model.replication.protocol import Replication
 from tests.command import highwater
-from tests.slow import all_but, largest, slow
+from tests.slow import largest, slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,12 +29,7 @@ BASELINE = tomllib.loads((ROOT / ".highwater/gate.toml").read_text())["scenarios
 """Scenario → `highwater gate`'s latest results."""
 STANDARD = [s.name for s in scenario_files.standard()]
 DEFECT = "replication/defect-"
-"""Scenarios that ``test_defects`` searches."""
-QUORUM = [
-    name
-    for name, (_, standard) in scenario_files.titles().items()
-    if name.startswith("quorum/") and "/defect-" not in name and not standard
-]
+"""Scenarios of defects; the gate searches them."""
 
 
 def smallest(protocol: str, count: int = 2) -> list[str]:
@@ -144,30 +137,6 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
             assert r["distinct_states"] > least, r["scenario"]
 
 
-@pytest.mark.parametrize(
-    "gap",
-    [
-        pytest.param("gap-min-isr-raised", marks=slow("a larger search; fast for the other gap")),
-        "gap-second-copy",
-    ],
-)
-def test_an_open_gap_of_the_proposals_is_found_with_every_rule_on(gap: str) -> None:
-    """The gaps: a leader does not know a raised min.insync.replicas, or accepts a second copy."""
-    (result,) = checked(f"replication/{gap}")
-    assert all(result["rules"][rule] for rule in Replication.profiles["kip_966"].rules)
-    assert [(v["property"], v["depth"]) for v in result["violations"]] == [("electable_completeness", 15)]
-
-
-@pytest.mark.parametrize(
-    "name", all_but(("quorum/liveness-at-rest",), QUORUM, "a complete search; fast for one scenario")
-)
-def test_a_quorum_scenario_that_is_not_standard_gives_the_expected_result(name: str) -> None:
-    (result,) = checked(name)
-    assert result["promised"]
-    assert result["complete"] or result["violations"]
-    assert not result["cut"]
-
-
 # --- the controller's scenarios -----------------------------------------------------------------------
 
 
@@ -177,9 +146,7 @@ SCENARIOS = [
     if name.startswith("replication/controller/")
 ]
 COMPLETE = [s for s in SCENARIOS if s.expectation.distinct_states is not None]
-NAMES = {i.name for i in INVARIANTS}
 INTERPRETED = "complete searches by the interpreter; `highwater check` uses the native engine"
-VIOLATED = [s for s in SCENARIOS if s not in COMPLETE and (s.properties is None or NAMES & set(s.properties))]
 
 
 def whole(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
@@ -195,22 +162,6 @@ def violated(result: SearchResult) -> set[str]:
 
 def model_of(scenario: Scenario) -> Model:
     return Request.of(scenario, Overrides()).model()
-
-
-@pytest.mark.parametrize(
-    "name",
-    all_but(
-        [s.name for s in VIOLATED[::5]],
-        [s.name for s in VIOLATED],
-        "the gate searches most of them, too; fast for one in five",
-    ),
-)
-def test_a_scenario_violates_the_expected_properties(name: str) -> None:
-    scenario = scenario_files.find(name)
-    expected = Request.of(scenario, Overrides()).expected
-    assert expected
-    found = native.search(model_of(scenario), SearchOptions(workers=1))
-    assert violated(found) == expected
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=whole(s), id=s.name) for s in COMPLETE])

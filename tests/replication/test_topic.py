@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from highwater.checker.engines import native
-from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.invariants.catalogue import stated
 from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
@@ -200,17 +199,6 @@ def test_a_property_is_checked_on_the_second_partition(
     assert name in run.interpreter.violated(run.scalars)
 
 
-def test_a_small_topic_without_effects_across_partitions_violates_nothing() -> None:
-    given = {name: PARAMETERS[name] for name in ("brokers", "replication_factor", "min_isr")}
-    model = Model(
-        Topic({**given, "max_leader_epoch": 2, "max_partition_epoch": 3}, RULES),
-        stated("replication.topic").invariants,
-    )
-    result = search(model, SearchOptions(workers=1))
-    assert result.complete
-    assert not result.violations
-
-
 # --- broker symmetry ----------------------------------------------------------------------------------
 
 
@@ -291,13 +279,6 @@ def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None
     assert bool(verdicts(whole)) == bool(without)
     if not without:
         assert reduced.distinct_states < whole.distinct_states / 1.9
-
-
-def test_the_replica_order_leaves_no_symmetric_states() -> None:
-    """Electing the first replica respects renaming, but no two states are equal up to renaming."""
-    asked = model(SMALL, first=True)
-    whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
-    assert reduced.distinct_states == whole.distinct_states
 
 
 def test_election_by_broker_number_is_refused_with_symmetry() -> None:

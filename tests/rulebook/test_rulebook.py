@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import sys
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from docs.pages.rulebook import AUDIT_PAGE
 from highwater.checker.scenarios import catalogue, rulebook
 from highwater.checker.scenarios.catalogue import Definition, load
 from highwater.checker.scenarios.rulebook import sentence_entry
@@ -37,7 +35,6 @@ from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Au
 from highwater.model.language.step_properties import step_property
 from highwater.model.replication.controller import Controller
 from highwater.model.rulebook import AUDIT, RULEBOOK
-from highwater.model.truncation import Truncation
 from tests.command import highwater
 
 ROOT = Path(__file__).parents[2]
@@ -82,10 +79,6 @@ def test_every_shipped_source_names_numbers_of_the_book() -> None:
         assert set(numbers(source)) <= set(RULEBOOK), what
 
 
-def test_every_protocol_here_has_the_rulebook() -> None:
-    assert all(catalogue.load(name).protocol.rulebook is RULEBOOK for name in registry.NAMES)
-
-
 def test_every_number_in_any_file_is_in_the_book() -> None:
     """Searches code, docstrings, tests, pages, scenario titles and findings."""
     pattern = what_looks_like_a_number()
@@ -108,16 +101,6 @@ def test_switches_in_the_book_s_texts_exist() -> None:
     for rule in RULEBOOK.values():
         for name in re.findall(r"`([^`]+)`", f"{rule.states} {rule.why} {rule.beyond}"):
             assert name in known | scenarios, f"{rule.number} speaks of {name}"
-
-
-def test_a_switch_beyond_the_letter_has_its_mark() -> None:
-    """Each of our own switches in docs/replication.md has a number in the rulebook."""
-    text = (ROOT / "docs" / "replication.md").read_text()
-    ours = re.findall(r"\*\*`(\w+)`|and \*\*`(\w+)`", text.split("## Profiles")[1].split("Some gaps")[0])
-    assert len(ours) >= 5
-    for name in (first or second for first, second in ours):
-        rule = catalogue.load("replication").protocol.rules[name]
-        assert any(f"`{name}`" in RULEBOOK[number].beyond for number in numbers(rule.source)), name
 
 
 def test_every_entry_has_a_family_and_those_of_proposals_a_link_and_a_section() -> None:
@@ -207,28 +190,11 @@ def test_a_mistake_in_a_rulebook_is_one_line(
     assert "\n" not in str(wrong.value)
 
 
-def test_a_repeated_rule_is_refused(book: Callable[[str], Rulebook]) -> None:
-    with pytest.raises(LanguageError, match="rule R1 is there twice"):
-        len(book(GOOD + GOOD.partition("[[rules]]")[2].join(["[[rules]]", ""])))
-
-
-def test_a_missing_rulebook_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LanguageError, match=r"none\.toml: .*No such file"):
-        len(Rulebook(tmp_path / "none.toml"))
-
-
 def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook]) -> None:
     text = (ROOT / "docs" / "language" / "scenarios.md").read_text()
     shown = re.search(r"```toml\n(\[proposals.*?)```", text, re.S)
     assert shown
     assert list(book(shown[1])) == ["R1"]
-
-
-def test_the_quick_look_up_has_the_numbers_of_the_book() -> None:
-    """The lookup parses only lines with numbers: reading the whole book is slow."""
-    assert RULEBOOK._numbers == set(RULEBOOK)
-    assert "B4" in RULEBOOK
-    assert "B99" not in RULEBOOK
 
 
 # --- a protocol with a rulebook may only name its numbers; another number is an error at its line -----
@@ -303,13 +269,6 @@ def test_without_a_rulebook_any_source_will_do() -> None:
     assert Model(free(), [invariant("R2")(holds)]).instances
 
 
-def test_a_shipped_rule_has_its_place() -> None:
-    rule = Truncation.rules["matching_tail"]
-    file, _, line = str(rule.place).rpartition(":")
-    assert "Rule(" in Path(file).read_text().splitlines()[int(line) - 1]
-    assert rule == Rule(rule.source, rule.sentence), "where it is stated is no part of what it says"
-
-
 PROTOCOL = '''
 from pathlib import Path
 from highwater.model.language import Bool, Protocol, Rulebook, Struct, action
@@ -364,14 +323,6 @@ def test_a_user_s_protocol_can_have_a_rulebook(tmp_path: Path, monkeypatch: pyte
     assert highwater("check", "mine.toml", "--engine", "interpreter").status == 0
     (tmp_path / "rules.toml").write_text(RULES.replace('why = "Else it does not."', ""))
     assert highwater("check", "mine.toml").err == "highwater: rules.toml: rule M1 has no why\n"
-
-
-def test_the_walk_over_invariants_finds_every_kind() -> None:
-    """The test checks only modules that the walk finds."""
-    assert len(rulebook.other_properties()) > 30
-    kinds = {type(p).__name__ for p in rulebook.other_properties()}
-    assert kinds >= {"Invariant", "StepProperty"}
-    assert all(inspect.isfunction(p.function) for p in rulebook.other_properties())
 
 
 # --- the audit ----------------------------------------------------------------------------------------
@@ -432,30 +383,6 @@ def test_show_lists_simplified_and_omitted_sentences() -> None:
         assert f"simplified: {sentence.says} {sentence.how}" in out
     assert "left out: " in highwater("show", "966.19").out
     assert "simplified: " not in highwater("show", "966.7").out
-
-
-def test_the_json_of_show_has_every_sentence_of_a_rule() -> None:
-    (entry,) = highwater("show", "966.1", "--json", "-").results
-    assert [s["says"] for s in entry["sentences"]] == [s.says for s in AUDIT.of_rule("966.1")]
-    (gate, *_) = entry["sentences"]
-    assert gate["status"] == FAITHFUL
-    assert gate["noticed"][0] == {
-        "switch": "hwm_needs_min_isr",
-        "with": [],
-        "scenario": "replication/defect-elr-without-gate",
-        "violates": ["leader_completeness"],
-    }
-    file, _, line = gate["places"][0]["place"].rpartition(":")
-    assert "def may_advance" in (ROOT / file).read_text().splitlines()[int(line) - 1]
-
-
-def test_the_page_counts_every_sentence_once() -> None:
-    *_, all_of_them = AUDIT_PAGE["summary"]()
-    counts = [int(cell) for cell in all_of_them.strip("| ").split("|")[1:]]
-    assert counts[0] == len(AUDIT) == sum(counts[1:4])
-    assert counts[4] == len(list(AUDIT_PAGE["unnoticed"]()))
-    rows = [line for name in AUDIT.proposals for line in AUDIT_PAGE["sentences"](name)]
-    assert sum(line.startswith("| ") and "**" in line for line in rows) == len(AUDIT)
 
 
 GOOD_AUDIT = """

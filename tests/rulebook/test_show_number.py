@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from docs.pages import galleries
-from docs.pages.galleries import REPLICATION as GALLERY
-from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
@@ -53,13 +49,6 @@ def test_show_prints_a_rule_s_statement_and_reason_first() -> None:
     assert "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas\n" in out
 
 
-def test_only_links_are_longer_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in (*list(RULEBOOK)[::16], "966.4", "KIP-966", "B"):
-        lines = highwater("show", name).out.splitlines()
-        assert 75 < max(len(line) for line in lines if not line.strip().startswith("http")) <= 80, name
-
-
 def test_show_lists_everything_about_a_rule() -> None:
     (entry,) = highwater("show", "966.1", "--json", "-").results
     assert entry["beyond"] is None
@@ -75,26 +64,6 @@ def test_show_lists_everything_about_a_rule() -> None:
         "switches, for --rule NAME=off", "actions", "invariants", "properties of steps", "liveness",
         "in proofs and replay", "scenarios", "stated by", "mentioned by",
     ]  # fmt: skip
-
-
-def test_a_switch_of_two_protocols_is_listed_once() -> None:
-    (entry,) = highwater("show", "966.4", "--json", "-").results
-    (switch,) = [s for s in entry["switches"] if s["name"] == "eligible_leader_replicas"]
-    assert switch["protocols"] == ["replication", "replication.controller", "replication.topic"]
-
-
-def test_scenarios_are_those_that_set_a_switch_or_promise_a_violation() -> None:
-    entry = entry_of("1166.2")
-    by_name = {s["name"]: s for s in entry["scenarios"]}
-    names = {s["name"] for s in entry["switches"]}
-    properties = {p["name"] for p in (*entry["invariants"], *entry["liveness"])}
-    for name in catalogue.scenario_files():
-        scenario = scenario_files.find(name)
-        if scenario.definition.name == "quorum":
-            sets = names & set(scenario.rules)
-            breaks = properties & scenario.expectation.violated
-            assert (name in by_name) == bool(sets or breaks)
-    assert "quorum/before-kip-1166" in by_name
 
 
 def test_every_place_leads_to_its_name() -> None:
@@ -129,12 +98,6 @@ def test_a_switch_is_with_each_of_its_numbers_and_no_other() -> None:
     }
 
 
-def test_every_defect_of_the_gallery_goes_with_a_rule() -> None:
-    named = {scenario["name"] for number in RULEBOOK for scenario in entry_of(number)["scenarios"]}
-    assert {galleries.PLACE + name for name in GALLERY.names} <= named
-    assert set(GALLERY.names) == set(galleries.names())
-
-
 def test_show_lists_the_rules_of_a_family_and_of_a_proposal() -> None:
     by_prefix, by_name = highwater("show", "966").out, highwater("show", "kip-966").out
     assert by_prefix == by_name
@@ -163,24 +126,3 @@ def test_an_unknown_number_is_one_line(asked: str, said: str) -> None:
     assert (run.status, run.out) == (2, "")
     assert run.err.startswith(f"highwater: {said}")
     assert run.err.count("\n") == 1
-
-
-def test_numbers_are_listed_apart_from_the_rules_that_state_them() -> None:
-    listed = highwater("list", "--kind", "numbers", "--json", "-").results
-    assert [e["name"] for e in listed] == list(RULEBOOK)
-    assert not {e["name"] for e in listed} & {
-        e["name"] for e in highwater("list", "--kind", "rules", "--json", "-").results
-    }
-
-
-def test_help_does_not_read_the_rulebook() -> None:
-    program = (
-        "import sys\n"
-        "from highwater.model import rulebook\n"
-        "from highwater.checker.cli import cli\n"
-        "try: cli(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print('_content' in vars(rulebook.RULEBOOK))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines()[-1] == "False"

@@ -12,7 +12,6 @@ from highwater.checker.engines.liveness import search_with_liveness, violating_r
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.scenarios import scenario_files
-from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language import Liveness, Model
@@ -62,10 +61,6 @@ def test_380_4_a_bounced_broker_fails_and_is_then_told_with_its_new_epoch() -> N
     assert run.state["controllers"][0]["registrations"] == [1, 0]
 
 
-def test_380_4_without_it_there_is_nothing_to_read() -> None:
-    assert not Run("bounce_detection", bounces=1).bounce(0).can("read_broker_list", c=0)
-
-
 def test_the_last_isr_member_stays_and_is_elected_in_a_leader_epoch_of_its_own() -> None:
     run = Run(bounces=2).take("crash", b=1).take("read_broker_list", c=0)
     assert run.partition == (0, 1, [0])
@@ -110,15 +105,6 @@ def test_380_3_a_shutdown_of_the_former_generation_is_refused_once_the_controlle
     assert run.state == before | {"shutdown_requests": [None, None]}
 
 
-def test_380_2_a_request_without_broker_epoch_is_obeyed_as_before() -> None:
-    """An old LeaderAndIsr of an older controller reaches the restarted broker."""
-    run = Run(older_controllers=1, bounces=1, failovers=1).bounce(0).take("read_broker_list", c=0)
-    assert run.take("take_leader_and_isr", b=0, position=0).state["brokers"][0]["leader"] == 1
-    refused = Run("missing_epoch_is_obeyed", older_controllers=1, bounces=1).bounce(0)
-    refused.take("read_broker_list", c=0).take("take_leader_and_isr", b=0, position=0)
-    assert refused.state["brokers"][0]["leader"] is None
-
-
 def test_380_3_a_broker_without_an_answer_asks_the_controller_that_there_is_now() -> None:
     run = Run(controlled_shutdowns=1, failovers=1, reconnects=1).take("begin_shutdown", b=0)
     assert not run.can("ask_again", b=0), "what it has asked is under way"
@@ -140,19 +126,6 @@ def test_a_controlled_shutdown_stops_a_follower_and_informs_the_leader() -> None
     assert run.partition == (0, 1, [0])
     assert run.under_way(0) == [("LEADER_AND_ISR", 0, 0, 1)]
     assert run.under_way(1) == [("STOP_REPLICA", 0, None, None)]
-
-
-def test_a_broker_that_shuts_down_is_not_elected() -> None:
-    run = Run(controlled_shutdowns=1, bounces=1)
-    run.take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
-    run.take("crash", b=0).take("read_broker_list", c=0)
-    assert run.partition[0] is None
-
-
-def test_a_controlled_shutdown_leaves_leadership_if_the_leader_is_the_last_isr_member() -> None:
-    run = Run(controlled_shutdowns=1, bounces=1).bounce(1).take("read_broker_list", c=0)
-    run.take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
-    assert run.partition == (0, 1, [0])
 
 
 def test_a_stopped_replica_starts_again_with_a_leader_and_isr() -> None:
@@ -221,13 +194,6 @@ def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_
     )
 
 
-def test_a_restarted_broker_gets_one_request_with_all_partitions() -> None:
-    run = Run(partitions=2, bounces=1).bounce(1).take("read_broker_list", c=0)
-    assert [r["of_all"] for b in (0, 1) for r in run.state["requests"][b]] == [False, True]
-    run.take("take_leader_and_isr", b=1, position=0)
-    assert all(broker["checkpointed"] for broker in run.state["brokers"])
-
-
 def test_a_removed_replica_deletes_its_log_and_fetches_again_when_added() -> None:
     run = Run(removals=1).take("remove_replica", c=0, b=1)
     assert run.partition == (0, 1, [0])
@@ -249,8 +215,6 @@ def test_a_removed_replica_deletes_its_log_and_fetches_again_when_added() -> Non
 NAMES = [name for name in scenario_files.titles() if name.startswith("zookeeper/")]
 SHOWN = [GALLERY.place + name for name in GALLERY.names]
 GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata", "zookeeper/gap-late-deletion")
-SOME = ("zookeeper/before-kip-380", "zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce")
-"""The other standard scenarios are searched elsewhere; the gallery's page has the rest."""
 QUICK = {"zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce"}
 
 
@@ -264,22 +228,6 @@ def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
     return found_by(Model(ZooKeeperMode(dict(parameters), RULES), INVARIANTS, LIVENESS))
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_a_scenario_violates_the_expected_properties(name: str) -> None:
-    scenario = scenario_files.find(name)
-    result = found_by(Request.of(scenario, Overrides()).model())
-    assert {v.property for v in result.violations} == scenario.expectation.violated
-
-
-def test_a_scenario_without_violation_is_standard() -> None:
-    """So ``highwater check`` explores it completely by default."""
-    assert all(
-        scenario_files.find(name).standard
-        for name in NAMES
-        if not scenario_files.find(name).expectation.violated
-    )
-
-
 @pytest.mark.parametrize(
     "name",
     all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a complete search for each defect; fast for two"),
@@ -290,14 +238,6 @@ def test_the_proposal_violates_nothing_under_the_same_budgets(name: str) -> None
     assert result.complete
     assert not any(result.cut.values())
     assert not scenario.expectation.violated & {v.property for v in result.violations}
-
-
-def test_the_gaps_are_there_with_every_rule_on() -> None:
-    for name in GAPS:
-        scenario = scenario_files.find(name)
-        assert PROFILES[scenario.profile or ""].rules == set(RULES)
-        assert not scenario.rules
-        assert len(scenario.expectation.violated) == 1
 
 
 def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gallery() -> None:
