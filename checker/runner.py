@@ -494,9 +494,9 @@ class _Together:
         try:
             for news in pool.run(jobs, processes, every=_SAY_EVERY):
                 if news is not None and news.done:
-                    self._record(news.job, news.said)
+                    self._record(news.job, news.value)
                 elif news is not None:
-                    progress[news.job] = news.said
+                    progress[news.job] = news.value
                 under_way = (f"{names[n]} ({_state(progress.get(n))})" for n in pool.under_way())
                 live(f"{len(self.found)} of {len(names)} scenarios", ", ".join(under_way))
                 while self.rest and self.rest[0] in self.found:

@@ -39,7 +39,7 @@ class News(NamedTuple, Generic[Job]):
     """A message about a job: its progress or, with ``done``, its answer, which may be an exception."""
 
     job: Job
-    said: Any
+    value: Any
     done: bool
 
 
@@ -107,14 +107,14 @@ class Pool(Generic[Job]):
         """Receive a message from a process and yield it. Then give a free process a job, or replace an ended one."""
         ended: ProcessEnded | None = None
         try:
-            said, done = connection.recv()
+            value, done = connection.recv()
         except (EOFError, OSError):
-            said = ended = ProcessEnded("a process was ended at its work, perhaps for its memory")
+            value = ended = ProcessEnded("a process was ended at its work, perhaps for its memory")
             done = True
         began = connection in self._under_way
         if began:
             job = self._under_way.pop(connection) if done else self._under_way[connection]
-            yield News(job, said, done)
+            yield News(job, value, done)
         if ended or (began and done and self._copied):
             self._end(connection)
             if began:
@@ -178,9 +178,9 @@ def answers(
     with Pool[Job](lambda task, say: ask(task), copied=True) as pool:
         for news in pool.run(tasks, min(processes, len(tasks))):
             assert news is not None
-            if isinstance(news.said, BaseException):
-                raise news.said
-            yield news.job, news.said
+            if isinstance(news.value, BaseException):
+                raise news.value
+            yield news.job, news.value
 
 
 class _Interruption:
@@ -221,7 +221,7 @@ def _serve(do: Callable[[Job, Say], object], connection: Connection) -> None:
             job = connection.recv()
             answer: object = KeyboardInterrupt()
             with suppress(KeyboardInterrupt), interruption.possible():
-                answer = _answer(do, job, lambda said: connection.send((said, False)))
+                answer = _answer(do, job, lambda value: connection.send((value, False)))
             connection.send((answer, True))
 
 
@@ -266,7 +266,7 @@ class JsonProcess:
             stderr=subprocess.PIPE,
             start_new_session=True,  # a terminal's Ctrl-C does not reach it, and ``close`` also ends its children
         )
-        self._max_line, self._said = max_line, deque[str](maxlen=1000)
+        self._max_line, self._printed = max_line, deque[str](maxlen=1000)
         self._to = queue.SimpleQueue[bytes | None]()
         self._from = queue.Queue[bytes](_WAITING)
         self._closed = False
@@ -295,10 +295,10 @@ class JsonProcess:
             return self.process.wait(seconds)
         return None
 
-    def said(self) -> list[str]:
+    def printed(self) -> list[str]:
         """The last lines of the standard error."""
         self._threads[2].join(0.05)  # until the last lines of an ended process have been read
-        return list(self._said)
+        return list(self._printed)
 
     def close(self, grace: float = 0.0) -> None:
         """Close the input, wait ``grace`` seconds, then kill the process with all processes that it started."""
@@ -341,4 +341,4 @@ class JsonProcess:
         assert self.process.stderr
         with self.process.stderr as stream:
             while line := stream.readline(1000):
-                self._said.append(line.decode(errors="replace").strip())
+                self._printed.append(line.decode(errors="replace").strip())

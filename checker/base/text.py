@@ -118,8 +118,8 @@ def _message(type: Struct, value: Any) -> str:
 
 def fields(type: Struct, value: Any, *, brief: bool = False) -> str:
     """A struct's fields with their values, on one line. ``brief`` is as in ``say``."""
-    told = [n for n in type.fields if not (brief and (value[n] is None or value[n] is False))]
-    return ", ".join(f"{name} {say(type.fields[name], value[name], brief=brief)}" for name in told)
+    shown = [n for n in type.fields if not (brief and (value[n] is None or value[n] is False))]
+    return ", ".join(f"{name} {say(type.fields[name], value[name], brief=brief)}" for name in shown)
 
 
 def settings(parameters: Mapping[str, int]) -> str:
@@ -157,10 +157,10 @@ def _holds(path: str, only: Collection[str] | None) -> bool:
 def _bare(type: Type, value: Any, path: str, only: Collection[str] | None) -> str:
     if not isinstance(type, Struct):
         return say(type, value)
-    told = []
+    parts = []
     for name, inner in type.fields.items():
         below = f"{path}.{name}"
         if _holds(below, only):
             text = _bare(inner, value[name], below, only)
-            told.append(f"{name} ({text})" if isinstance(inner, Struct) else f"{name} {text}")
-    return ", ".join(told)
+            parts.append(f"{name} ({text})" if isinstance(inner, Struct) else f"{name} {text}")
+    return ", ".join(parts)

@@ -151,7 +151,7 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     bad = [v for v in found.verdicts if v.state in (EntryState.FAILED, EntryState.NOT_RUN) or v.ran.broken]
     if bad or found.interrupted:
         return found, [f"{path} was not written" + "".join(f"\n  {v.entry.name}: {v.note}" for v in bad)]
-    said = list(_written(before, new))
+    lines = list(_written(before, new))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as wrong:
@@ -160,7 +160,7 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     for verdict in found.verdicts:
         verdict.state = EntryState.UPDATED if not verdict.passes else verdict.state
     entries = count(len(new.facts), "entry", "entries")
-    return found, [*([] if quiet else said), f"{path} was written: {entries}"]
+    return found, [*([] if quiet else lines), f"{path} was written: {entries}"]
 
 
 def _written(before: Baseline, new: Baseline) -> Iterator[str]:

@@ -241,8 +241,8 @@ class KafkaDiff:
 def _shown(model: Model, key: Key, path: Sequence[int], example: Example) -> ShownRun:
     """The path to a difference as a run for a page. The last step's note has the request and both answers."""
     *steps, last = taken(model, model.initial[0], path)
-    asked = example.content.get("request")
-    then = f"Then {json.dumps(asked)}. " if asked else ""
+    request = example.content.get("request")
+    then = f"Then {json.dumps(request)}. " if request else ""
     sides = (", ".join(f"{name} {value}" for name, value in row.items()) for row in example.content["kafkas"])
     note = f"{then}The first Kafka: {next(sides)}. The second: {next(sides)}."
     title = f"{key[0]}: {', '.join(key[1])}"

@@ -129,8 +129,8 @@ def plan(
         raise InputError(printable(wrong, 1000)) from None
     finally:
         live.end()
-    said = paragraph(headline(found, fail_on, only_added=added))
-    for line in [said] if quiet else [said, *lines(found, width(), verbose=verbose)]:
+    first = paragraph(headline(found, fail_on, only_added=added))
+    for line in [first] if quiet else [first, *lines(found, width(), verbose=verbose)]:
         output.say(line)
     if page is not None:
         with written("--html", page) as beside:

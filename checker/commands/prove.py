@@ -238,8 +238,8 @@ def _bounded(
     def progress(done: bounded.DepthDone) -> None:
         left.difference_update(done.violated)
         words = [f"{name} {REACHED if name in goals else 'violated'}" for name in done.violated]
-        said = "".join(f"{one}, " for one in words)
-        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding - len(left)} hold"
+        verdicts = "".join(f"{one}, " for one in words)
+        line = f"{request.scenario.name}: depth {done.depth}: {verdicts}{done.holding - len(left)} hold"
         output.progress(f"{line} ({done.seconds:.2f} s)")
 
     model = request.model()

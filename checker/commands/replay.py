@@ -215,7 +215,7 @@ def _on_spark(
     live: LiveLine,
 ) -> Iterator[Report]:
     """The Spark engine's report of each input. The first Ctrl-C ends the jobs, then raises KeyboardInterrupt."""
-    asked = engines.spark_options(master, None, False, 1)
+    spark = engines.spark_options(master, None, False, 1)
     from highwater.checker.engines.spark.replay import ReplayInterrupted
     from highwater.checker.engines.spark.replay import replay as replay_on_spark
     from highwater.checker.engines.spark.session import session
@@ -224,7 +224,7 @@ def _on_spark(
     with interruption(interrupted.set):
         try:
             yield from replay_on_spark(
-                session(asked.master), found, profile, switched, live.show, interrupted.is_set
+                session(spark.master), found, profile, switched, live.show, interrupted.is_set
             )
         except ReplayInterrupted:
             raise KeyboardInterrupt from None

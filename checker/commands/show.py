@@ -134,8 +134,8 @@ def _askers(entry: Entry) -> Iterator[str]:
         yield "  a helper: proved with the others, and asked where a scenario names it"
     violated = entry["violated_in"]
     holds = [name for name in entry["asked_in"] if name not in violated]
-    told = {"violated (expected)": violated, "holds": holds}
-    yield from _section("checked in", ((how, ", ".join(names)) for how, names in told.items() if names))
+    by_verdict = {"violated (expected)": violated, "holds": holds}
+    yield from _section("checked in", ((how, ", ".join(names)) for how, names in by_verdict.items() if names))
 
 
 def _goal(entry: Entry) -> Iterator[str]:

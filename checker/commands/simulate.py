@@ -97,10 +97,10 @@ def simulate(
             output.say(line)
     if model is not None and trace_out is not None:
         if result.runs:
-            said = trace.write_violation(request, model, result.search.violations, result.runs[0])
+            line = trace.write_violation(request, model, result.search.violations, result.runs[0])
         else:
-            said = trace.write_walk(request, model, depth, seed)
-        output.note(said)
+            line = trace.write_walk(request, model, depth, seed)
+        output.note(line)
     if model is not None and html is not None:
         runs = counterexamples(model, result.search.violations, result.runs)
         output.note(page.write(request, runs or [_walk(model, depth, seed)], ""))

@@ -188,10 +188,10 @@ def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[
     with Pool(_perform) as pool:
         for news in pool.run(jobs, min(processes, len(tasks))):
             assert news is not None
-            if isinstance(news.said, BaseException):
-                raise news.said
-            if news.said is not None:
-                yield news.job[0], news.said
+            if isinstance(news.value, BaseException):
+                raise news.value
+            if news.value is not None:
+                yield news.job[0], news.value
 
 
 def _perform(job: tuple[int, Task], say: Say) -> None:

@@ -134,8 +134,8 @@ class Jdk:
                 f"conform needs a JDK {OLDEST_JAVA} or later, and there is no {missing} "
                 + (f"in {where} (JAVA_HOME)" if home else "on the path")
             )
-        said = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
-        match = re.search(r"javac (\d+)", said.stdout + said.stderr)
+        printed = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
+        match = re.search(r"javac (\d+)", printed.stdout + printed.stderr)
         if match is None or int(match[1]) < OLDEST_JAVA:
             version = match[1] if match else "an unknown version"
             raise InputError(f"conform needs a JDK {OLDEST_JAVA} or later; {javac} is {version}")
@@ -332,5 +332,5 @@ class Bridge:
 
     def _last_words(self) -> str:
         status = self._process.status(5)
-        said = [line for line in self._process.said() if "SLF4J" not in line]
-        return " / ".join(said[:3])[:500] or f"exit status {status}"
+        printed = [line for line in self._process.printed() if "SLF4J" not in line]
+        return " / ".join(printed[:3])[:500] or f"exit status {status}"

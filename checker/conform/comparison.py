@@ -23,7 +23,7 @@ from highwater.checker.conform.answers import KafkaAnswers
 from highwater.checker.conform.bridge import THROWS, Bridge, NoAnswerError, StoppedError
 from highwater.checker.conform.expectation import ExpectedAnswers, Numbers, Observations, Traced, trace
 from highwater.checker.conform.kafka_request import ANSWER_FIELDS, NO_ACTION, KafkaRequest, instance_key
-from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, said
+from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, answer_text
 from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.conform.results import (
     KAFKA_THROWS,
@@ -74,7 +74,7 @@ class KafkaDifference:
     """The number of the request; None if the states differ."""
     kinds: tuple[str, ...]
     """The parts that differ: ``error``, ``answer``, and names of observed fields without their index in brackets."""
-    said: str = ""
+    message: str = ""
     """Where Kafka's code is, if it does not answer."""
 
 
@@ -149,14 +149,14 @@ class StatesResult(ConformResult):
             )
 
 
-def _flags(said: str) -> str:
-    return said.removesuffix("losesDirectory").rstrip("+") or "none"
+def _flags(text: str) -> str:
+    return text.removesuffix("losesDirectory").rstrip("+") or "none"
 
 
 def answer_parts(answer: int) -> tuple[int, int]:
     """The error code of an answer of the bridge, and the bits of its other fields."""
-    said, error = divmod(answer + _SAYS // 2, _SAYS)
-    return error - _SAYS // 2, said
+    rest, error = divmod(answer + _SAYS // 2, _SAYS)
+    return error - _SAYS // 2, rest
 
 
 def _error(answers: Numbers) -> Numbers:
@@ -394,12 +394,12 @@ class StatesComparison(ABC):
         block: Block,
         row: int,
         request: int | None,
-        said: str = "",
+        message: str = "",
     ) -> None:
         result.differences[key] += 1
         if key not in result.examples:
             result.examples[key] = KafkaDifference(
-                int(block.states[row]), tuple(block.paths[row]), request, key[1], said
+                int(block.states[row]), tuple(block.paths[row]), request, key[1], message
             )
 
     def _count(
@@ -489,7 +489,7 @@ class KafkaComparison(StatesComparison):
         """Kafka's code for each answer of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
         codes = {name: code for code, name in self._errors.items()}
         errors = np.array([codes.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
-        return np.concatenate([errors + _SAYS * said for said in range(1 << len(ANSWER_FIELDS))])
+        return np.concatenate([errors + _SAYS * rest for rest in range(1 << len(ANSWER_FIELDS))])
 
     def _choose_order(
         self,
@@ -579,7 +579,7 @@ class KafkaComparison(StatesComparison):
             error = next(name for name, code in bridge.errors.items() if code == answer["error"])
             thrown: Plain = {k: answer[k] for k in ("exception", "message") if k in answer}
             refused_by = self._guards(difference, state)
-            mine, theirs = said(outcomes[0].answer), said(answer["answer"])
+            mine, theirs = answer_text(outcomes[0].answer), answer_text(answer["answer"])
             content |= {
                 "model": {"error": outcomes[0].error, "answer": mine, "after": model},
                 "refused_by": refused_by,

@@ -61,14 +61,14 @@ Compare = Callable[[Request, KafkaComparison | WalkComparison], ConformResult]
 class TrialCase:
     """An answer of Kafka that some rules do not explain.
 
-    ``state`` has the model's state before it, by leaf. ``asked`` is the operation of a request, or the key of a step.
+    ``state`` has the model's state before it, by leaf. ``operation``: of a request, or the key of a step.
     ``answer``, ``before`` and ``after`` are the bridge's answer and observations.
     """
 
     trial: Trial
     key: Key
     state: Mapping[str, int]
-    asked: object
+    operation: object
     answer: int
     before: Seen
     after: Seen
@@ -103,7 +103,7 @@ class Trial(ABC):
 
     @abstractmethod
     def compare(self, model: Model, run: Compare) -> tuple[ConformResult, KafkaComparison | WalkComparison]:
-        """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka cannot be asked."""
+        """Compare a model with Kafka. Its differences become cases. Raises InputError if Kafka does not answer."""
 
     @abstractmethod
     def outcomes(self, model: Model, case: TrialCase) -> object:
@@ -179,16 +179,16 @@ class StatesTrial(Trial):
         assert one.request is not None
         state = comparison.graph.scalars(one.state)
         leaves = {leaf.path: value for leaf, value in zip(comparison.model.leaves, state, strict=True)}
-        asked = _operation(comparison.requests[one.request])
-        return TrialCase(self, key, leaves, asked, *answers.one(one.path, one.request))
+        operation = _operation(comparison.requests[one.request])
+        return TrialCase(self, key, leaves, operation, *answers.one(one.path, one.request))
 
     def _trace(self, model: Model, case: TrialCase) -> list[Traced]:
         """The traced request, once for each order of its events."""
-        key = model, case.asked
+        key = model, case.operation
         if key not in self._traced:
             if model not in self._requests:
                 self._requests[model] = {_operation(r): r for r in requests_of(model.protocol)}
-            found = self._requests[model].get(case.asked)
+            found = self._requests[model].get(case.operation)
             self._traced[key] = trace(model, found) if found else []
         return self._traced[key]
 
@@ -208,10 +208,10 @@ class StatesTrial(Trial):
 
     def explains(self, model: Model, case: TrialCase) -> bool:
         """True if an order of the request's events leads to Kafka's answer and observation."""
-        error, said = answer_parts(case.answer)
+        error, rest = answer_parts(case.answer)
         return any(
             self.bridge.errors.get(outcome.error) == error
-            and (outcome.answer or 0) == said
+            and (outcome.answer or 0) == rest
             and outcome.after == case.after
             for outcome in self.outcomes(model, case) or ()
         )
@@ -244,7 +244,7 @@ class WalksTrial(Trial):
         state = self._scalars(model, case, {})
         if state is None:
             return None
-        instance = next((one for one in model.instances if _step(one) == case.asked), None)
+        instance = next((one for one in model.instances if _step(one) == case.operation), None)
         if instance is None or interpreter_of(model).refusals(state, instance):
             return "not taken"
         return TracedStep(instance).after(state)

@@ -58,8 +58,8 @@ class KafkaRequest:
         operation's name and flags.
         """
         if self.second is not None:
-            said = [name for name, value in self.operation.items() if value is True]
-            return f"{self.operation['name']} {'+'.join(said)}"
+            flags = [name for name, value in self.operation.items() if value is True]
+            return f"{self.operation['name']} {'+'.join(flags)}"
         return self.action[0] if self.action else f"{self.operation['name']} {NO_ACTION}"
 
     def lacks(self, fields: Collection[str]) -> bool:

@@ -23,7 +23,7 @@ from highwater.checker.conform.comparison import (
     StatesResult,
 )
 from highwater.checker.conform.expectation import Observations, observed_now
-from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, said
+from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile, answer_text
 from highwater.checker.conform.results import (
     KEPT,
     ConformResult,
@@ -88,7 +88,7 @@ class ReleaseComparison(StatesComparison):
             after = answer["before" if request is None else "after"]
             error = next(name for name, code in one.errors.items() if code == answer["error"])
             outcomes.append(ExpectedOutcome(error, after, answer["answer"]))
-            rows.append({"error": error, "answer": said(answer["answer"]), **after})
+            rows.append({"error": error, "answer": answer_text(answer["answer"]), **after})
         shown = [n for n, value in rows[0].items() if n == "error" or value != rows[1].get(n, value)]
         mine, theirs = ({name: row[name] for name in shown} for row in rows)
         kind = request.kind if request else "the state"
@@ -118,13 +118,13 @@ class ReleaseComparison(StatesComparison):
         block: Block,
         row: int,
         request: int | None,
-        said: str = "",
+        message: str = "",
     ) -> None:
         """Note a difference. A state behind a step that differs is no further one."""
-        if request is None and not said and self._is_behind(int(block.states[row])):
+        if request is None and not message and self._is_behind(int(block.states[row])):
             result.not_compared[_BEHIND] += 1
         else:
-            super()._note(result, key, block, row, request, said)
+            super()._note(result, key, block, row, request, message)
 
 
 class ReleaseWalks(WalkComparison):
@@ -198,8 +198,8 @@ class ReleaseWalks(WalkComparison):
                 fields = self._fields(one, other)
                 steps = tuple(self._instances[s] for s in path[:number])
                 both = [
-                    StepDifference(steps, state, w[0] if w else NOTHING, w[1] if w else {}, said, at)
-                    for w, said in (
+                    StepDifference(steps, state, w[0] if w else NOTHING, w[1] if w else {}, message, at)
+                    for w, message in (
                         (one, thrown or _outcome(one)),
                         (other, self._thrown or _outcome(other)),
                     )
@@ -228,7 +228,7 @@ class ReleaseWalks(WalkComparison):
         instances, first = self.model.instances, self.of_first.get(found.path, found)
         shown = [n for n, value in first.seen.items() if value != found.seen.get(n, value)]
         rows: list[Plain] = [
-            {"outcome": one.said, **{n: one.seen[n] for n in shown}} for one in (first, found)
+            {"outcome": one.message, **{n: one.seen[n] for n in shown}} for one in (first, found)
         ]
         content: Plain = {
             "step": key[0],

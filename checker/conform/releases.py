@@ -216,11 +216,11 @@ _CAUSES = (
 """Patterns of Maven's errors with their sentences, the first that matches; None is a full disk."""
 
 
-def _why(said: str, status: int, folder: Path) -> str:
+def _why(output: str, status: int, folder: Path) -> str:
     for pattern, sentence in _CAUSES:
-        if re.search(pattern, said):
+        if re.search(pattern, output):
             return sentence or _no_space(folder)
-    first = said.partition("\n")[0][:300] or f"it ended with status {status}"
+    first = output.partition("\n")[0][:300] or f"it ended with status {status}"
     return f"Maven failed: {first}; see if `mvn -version` works"
 
 

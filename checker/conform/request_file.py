@@ -57,7 +57,7 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
     return found
 
 
-def said(answer: int | None) -> str:
+def answer_text(answer: int | None) -> str:
     """The fields of an answer that are true, as text."""
     return ", ".join(name for bit, name in enumerate(ANSWER_FIELDS) if (answer or 0) >> bit & 1) or "-"
 
@@ -82,11 +82,11 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
     for outcome in outcomes:
         if seen and (missing := sorted(outcome.after.keys() - seen.keys())):
             raise InputError(f"{place}: expected.after: the bridge observes no field {missing[0]!r}")
-    kafka = {"error": names[answer["error"]], "answer": said(answer["answer"]), **seen}
+    kafka = {"error": names[answer["error"]], "answer": answer_text(answer["answer"]), **seen}
     rows, *others = [
         {
             "error": outcome.error,
-            "answer": kafka["answer"] if outcome.answer is None else said(outcome.answer),
+            "answer": kafka["answer"] if outcome.answer is None else answer_text(outcome.answer),
             **outcome.after,
         }
         for outcome in outcomes

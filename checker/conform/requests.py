@@ -133,8 +133,8 @@ class _Table:
             s = state if views is None else views[place or 0]
             handled = handle(p, s)
             with when(handled.checks.passed):
-                said = {name: value(s) for name, value in decision.items()}
-                p.carry_out(s, replace(p.decision(s, handled.record), **said))
+                chosen = {name: value(s) for name, value in decision.items()}
+                p.carry_out(s, replace(p.decision(s, handled.record), **chosen))
                 if views is not None:
                     views[0].index.write(state)
             return ExpectedAnswer(handled.answer, described(s))

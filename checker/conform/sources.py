@@ -64,12 +64,12 @@ def _imports(text: str, own: set[str], classes: ClassPath) -> str:
     return _IMPORT.sub(place, text)
 
 
-def missing(said: str, texts: Mapping[str, str]) -> str:
+def missing(output: str, texts: Mapping[str, str]) -> str:
     """One sentence about the first error in the compiler's output: what Kafka lacks, and the file to change."""
-    first = re.search(r"(?:^|[/\\])(\w+\.java):(\d+): error: (.*)", said, re.MULTILINE)
+    first = re.search(r"(?:^|[/\\])(\w+\.java):(\d+): error: (.*)", output, re.MULTILINE)
     if first is None:
-        return f"the bridge does not compile: {' '.join(said.split())[:300]}"
-    rest = said[first.end() :].split(": error: ")[0]
+        return f"the bridge does not compile: {' '.join(output.split())[:300]}"
+    rest = output[first.end() :].split(": error: ")[0]
     symbol = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", rest)
     wanted = re.search(r"required: (.*)", rest)
     if symbol:

@@ -120,7 +120,7 @@ class StepDifference:
     """The bridge's answer: 0, an error code of Kafka, ``NOTHING`` or ``REFUSED``."""
     seen: Seen
     """The observation of the cluster after the step."""
-    said: str = ""
+    message: str = ""
     """The exception that Kafka throws, or where it is if it does not answer."""
     before: int = 0
     """The number of the model's state before the step."""
@@ -459,7 +459,7 @@ class WalkComparison:
         self._add(path, NO_ANSWER, str(wrong), result)
         result.stopped_by = "Kafka does not answer"
 
-    def _add(self, path: list[int], what: str, said: str, result: WalkResult) -> None:
+    def _add(self, path: list[int], what: str, message: str, result: WalkResult) -> None:
         """Add a difference at the end of a path, at which Kafka throws or does not answer."""
         steps = tuple(self._instances[step] for step in path)
         name = self.model.instances[steps[-1]].action.name if steps else "the initial state"
@@ -467,7 +467,7 @@ class WalkComparison:
         old = result.examples.get((name, (what,)))
         if old is None or len(old.path) > len(steps):
             state = self._targets[path[-1]] if path else 0
-            result.examples[name, (what,)] = StepDifference(steps, state, THROWS, {}, said)
+            result.examples[name, (what,)] = StepDifference(steps, state, THROWS, {}, message)
 
     def _compare(self, path: list[int], walk: list[Any], result: WalkResult) -> None:
         result.paths += 1
@@ -549,7 +549,7 @@ class WalkComparison:
     def _example(self, key: Key, found: StepDifference) -> Example:
         instances = self.model.instances
         wanted = self.expected(self.graph.scalars(found.state))
-        said = [found.said] if found.said else []
+        thrown = [found.message] if found.message else []
         shown = [n for n, value in wanted.items() if value != found.seen.get(n, value)]
         content: Plain = {
             "step": key[0],
@@ -560,9 +560,9 @@ class WalkComparison:
             "kafka": {name: found.seen[name] for name in shown},
         }
         lines = [*heading(key[0], key[1], content["sentences"]), "  after these steps:"]
-        if said:
-            content["said"] = found.said
-        lines += [f"  Kafka: {found.said}"] if said else side_by_side(content["model"], content["kafka"])
+        if thrown:
+            content["said"] = found.message
+        lines += [f"  Kafka: {found.message}"] if thrown else side_by_side(content["model"], content["kafka"])
         return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
 
 
@@ -607,5 +607,5 @@ def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     lines = [f"  {number}. {op}" for number, op in enumerate(file.path, 1)]
     taken = len(walk) == 2 * len(file.path) + 1 and not any(walk[1::2])
     fields = differing(file.expected, seen) if taken else (f"step {len(walk) // 2} is not taken",)
-    lines += [f"  Kafka throws: {said}" for said in answer["thrown"].values()]
+    lines += [f"  Kafka throws: {message}" for message in answer["thrown"].values()]
     return not fields, [*lines, *(f"  differs: {name}" for name in fields)]

@@ -55,8 +55,8 @@ def read_cluster(
         *([f"Down now: {brokers(down)}. The answer supposes that each comes back."] if down else []),
     ]
     as_of = moment(follower.last_time) if follower.last_time else "a snapshot without a time"
-    told = tuple(doubts), tuple(notes), as_of
-    return ObservedCluster(image, follower.beliefs, chosen.rules, profile, assumed, *told)
+    rest = tuple(doubts), tuple(notes), as_of
+    return ObservedCluster(image, follower.beliefs, chosen.rules, profile, assumed, *rest)
 
 
 def _profile(kafka: str, elr: bool) -> str:

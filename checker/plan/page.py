@@ -7,7 +7,15 @@ from html import escape
 from pathlib import Path
 
 from highwater.checker.plan.answer import NAMES, PlanAnswer, Risk
-from highwater.checker.plan.report import TITLES, headline, notes, now_line, outcome_table, title_of, told_run
+from highwater.checker.plan.report import (
+    TITLES,
+    headline,
+    notes,
+    now_line,
+    outcome_table,
+    run_steps,
+    title_of,
+)
 from highwater.traces.reading import printable
 from highwater.traces.reports.text import count
 
@@ -63,7 +71,7 @@ def _run(found: PlanAnswer, finding: Risk) -> Iterator[str]:
     """A run as a table: a row for each step, and a column for each broker with its role after the step."""
     brokers = finding.kind.partitions[0][1]
     yield f"<table><tr><th></th>{''.join(f'<th>broker {b}</th>' for b in brokers)}</tr>"
-    for step in told_run(found, finding):
+    for step in run_steps(found, finding):
         roles = "".join(f'<td class="{role}">{role}</td>' for role in step.roles)
         yield f"<tr><td>{_text(step.sentence)}</td>{roles}</tr>"
     yield "</table>"

@@ -29,7 +29,7 @@ MOST_NAMED = 1000
 
 
 @dataclass(frozen=True)
-class ToldStep:
+class RunStep:
     """A step of a run, with brokers' ids: its action, its sentence, and the changes as pairs of texts by field.
 
     ``roles`` has the role of each slot's broker after the step: leader, isr, elr, "" or, if it is fenced, down.
@@ -41,17 +41,17 @@ class ToldStep:
     roles: tuple[str, ...]
 
 
-def told_run(found: PlanAnswer, finding: Risk) -> list[ToldStep]:
+def run_steps(found: PlanAnswer, finding: Risk) -> list[RunStep]:
     """The run of a finding on one of its partitions."""
     brokers = finding.kind.partitions[0][1]
     steps, before = [], found.searches.model(finding.start.shape).decode(finding.start.scalars)
     for instance, after in found.searches.run(finding.start, finding.reached.path):
-        said = instance.said | {
+        values = instance.said | {
             n: brokers[v] for n, v in instance.parameters.items() if n in ("broker", "winner")
         }
         changes = _changes(_described(before, brokers), _described(after, brokers))
         steps.append(
-            ToldStep(instance.action.name, instance.action.says.format(**said), changes, _roles(after))
+            RunStep(instance.action.name, instance.action.says.format(**values), changes, _roles(after))
         )
         before = after
     return steps
@@ -198,7 +198,7 @@ def _finding(found: PlanAnswer, finding: Risk, width: int | None) -> Iterator[st
     yield from fold(title_of(finding), "", width, "  ")
     yield from fold(f"now: {now_line(found, finding)}", "  ", width, "    ")
     rows = []
-    for number, step in enumerate(told_run(found, finding), 1):
+    for number, step in enumerate(run_steps(found, finding), 1):
         changes = "; ".join(f"{name} {a} → {b}" for name, (a, b) in step.changes.items())
         rows.append([f"{number:3}", step.sentence, changes])
     yield from columns(rows, "  ", width)
@@ -284,5 +284,5 @@ def _finding_json(found: PlanAnswer, finding: Risk) -> dict[str, Any]:
         "count": len(finding.kind.partitions),
         "partitions": [p.name for p, _ in islice(finding.kind.partitions, MOST_NAMED)],
         "now": now(found, finding),
-        "run": [vars(step) for step in told_run(found, finding)],
+        "run": [vars(step) for step in run_steps(found, finding)],
     }

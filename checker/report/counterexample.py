@@ -101,7 +101,7 @@ class Counterexample:
     @property
     def called(self) -> str:
         """The property's name, followed by the parameters of this run if it has any."""
-        return f"{self.name}({_said(self.parameters)})" if self.parameters else self.name
+        return f"{self.name}({_values(self.parameters)})" if self.parameters else self.name
 
     @property
     def depth(self) -> int:
@@ -227,8 +227,8 @@ def _follow_loop(
         raise BrokenRunError(f"the run that violates {prop.name} is none: {wrong}") from None
     loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness, confirmed.missed)
     found, others = prop.liveness, tuple(prop.cases[number].parameters for number in violation.others)
-    told = tuple(steps), loop, case.parameters, others
-    return Counterexample(found.name, found.source, found.meaning, *told)
+    rest = tuple(steps), loop, case.parameters, others
+    return Counterexample(found.name, found.source, found.meaning, *rest)
 
 
 def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
@@ -257,7 +257,7 @@ def tell(
     title = click.style(f"{example.called}{rule}", fg="green" if example.goal else "red", bold=True)
     yield f"{title} {example.outcome} {example.where}."
     if example.others:
-        yield from fold(f"Also for {'; '.join(map(_said, example.others))}.", "  ", width)
+        yield from fold(f"Also for {'; '.join(map(_values, example.others))}.", "  ", width)
     yield from fold(f"It says: {example.meaning}", "  ", width)
     yield ""
     longest = min(56, max(len(step.sentence) for step in example.steps))
@@ -367,7 +367,7 @@ def _state(
         yield from fold(text, head, width, " " * len(head))
 
 
-def _said(parameters: Mapping[str, Any]) -> str:
+def _values(parameters: Mapping[str, Any]) -> str:
     """The parameters as text: ``c=c1, r=r2``."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
@@ -551,9 +551,9 @@ class Abstract:
                 best[name] = rank, attempt
         ranked = sorted(best.values(), key=lambda found: found[0])
         nearest = [attempt for rank, attempt in ranked if rank[0] == ranked[0][0][0]]
-        return tuple(self._told(attempt, after) for attempt in nearest[:MOST])
+        return tuple(self._nearest(attempt, after) for attempt in nearest[:MOST])
 
-    def _told(self, attempt: _Attempt, after: Scalars) -> NearestAction:
+    def _nearest(self, attempt: _Attempt, after: Scalars) -> NearestAction:
         instance, model = attempt.instance, self.model
         left = self.implementation.left(attempt.after)
         differs = {} if left else differences(model.decode(attempt.after), model.decode(after))

@@ -123,7 +123,7 @@ class _Explanation:
             return "…"
         if node.op == "input":
             path = self._path(node)
-            shown[path] = self._said(node, self.value(node))
+            shown[path] = self._value_text(node, self.value(node))
             return path
         if node.is_const or (node.op == "singleton" and node.args[0].is_const):
             return _plain(node, self.value(node))
@@ -164,7 +164,7 @@ class _Explanation:
         texts = [(self._text if bare else self._inner)(part, shown) for part in node.args]
         for i, (own, other) in enumerate(zip(sides, reversed(sides), strict=True)):
             if own.is_const and other.op == "input":
-                texts[i] = self._said(other, own.value)
+                texts[i] = self._value_text(other, own.value)
         if node.op == "eq" and sides[0].is_const:
             texts.reverse()
         return texts[0], texts[1]
@@ -186,7 +186,7 @@ class _Explanation:
             return path
         return f"{'after' if node.value >= len(self._leaves) else 'before'}.{path}"
 
-    def _said(self, node: Node, value: int) -> str:
+    def _value_text(self, node: Node, value: int) -> str:
         """The value of a scalar of the state as text, according to the scalar's type."""
         path = self._leaves[node.value % len(self._leaves)].path
         if node.sort == graph.BOOL or path.endswith(".length"):

@@ -151,12 +151,12 @@ def total_line(results: Sequence[Result], seconds: float) -> str:
     rate = f" ({states / searching:,.0f}/s)" if number == 1 and searching > 0 and not dates else ""
     shown = f"{states / 1e6:,.1f} million" if states >= 1_000_000 else f"{states:,}"
     uniform = len({_kind(o) for o in results}) == 1
-    said = f"{count(number, 'scenario')}{' ' if uniform else ': '}{_kinds(results)}"
+    text = f"{count(number, 'scenario')}{' ' if uniform else ': '}{_kinds(results)}"
     if dates:
         when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
         explored = f", {number - len(dates)} explored" if number > len(dates) else ""
-        said += f": {len(dates)} unchanged (explored {when}){explored}"
-    return click.style(f"{said}: {shown} states{rate}, {seconds:.1f} s", fg=_colour(results))
+        text += f": {len(dates)} unchanged (explored {when}){explored}"
+    return click.style(f"{text}: {shown} states{rate}, {seconds:.1f} s", fg=_colour(results))
 
 
 def _kinds(results: Sequence[Result]) -> str:

@@ -43,11 +43,11 @@ class Idle:
 def idle(model: Model, request: Request) -> Idle:
     """The vacuity of a scenario. It is cached if the request has a key."""
     expectation = request.scenario.expectation
-    asked = sorted(expectation.impossible), sorted(expectation.constant)
-    found = cache.found(Idle, model.identity, *asked)
+    names = sorted(expectation.impossible), sorted(expectation.constant)
+    found = cache.found(Idle, model.identity, *names)
     if found is None:
         found = Idle(tuple(constant_properties(model)), vacuous(model, request))
-        cache.keep(found, model.identity, *asked)
+        cache.keep(found, model.identity, *names)
     return found
 
 

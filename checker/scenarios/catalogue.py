@@ -99,8 +99,8 @@ class AsItIs(SourceFileLoader):
         try:
             return super().source_to_code(data, path, *arguments, **named)
         except (ValueError, RecursionError, MemoryError) as wrong:
-            said = f"{type(wrong).__name__}: {wrong}" if str(wrong) else type(wrong).__name__
-            raise SyntaxError(said, (str(path), 1, None, None)) from None
+            text = f"{type(wrong).__name__}: {wrong}" if str(wrong) else type(wrong).__name__
+            raise SyntaxError(text, (str(path), 1, None, None)) from None
 
     def path_stats(self, path: str) -> NoReturn:
         """Raises OSError, so that Python does not compare the file with bytecode."""
@@ -342,8 +342,8 @@ def blaming(file: Path | None) -> Iterator[None]:
         if not places or file is None:
             raise
         place = f"{shortened_file(places[-1].filename, file)}:{places[-1].lineno}"
-        said = str(wrong).replace("Type.__init__", "").replace(".__init__", "")
-        raise InputError(f"{place}: {type(wrong).__name__}: {said}") from wrong
+        text = str(wrong).replace("Type.__init__", "").replace(".__init__", "")
+        raise InputError(f"{place}: {type(wrong).__name__}: {text}") from wrong
 
 
 def _is_beside(name: str, file: Path) -> bool:

@@ -162,16 +162,16 @@ def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
     The entry's ``absent`` is True if the field exists only with other parameters or rules than the defaults.
     """
     for name, type_ in (*struct.fields.items(), *struct.absent.items()):
-        said, within = f"{path}.{name}".lstrip("."), type_
+        full, within = f"{path}.{name}".lstrip("."), type_
         while isinstance(within, Array | Option):
-            said += f"[{within.index.name}]" if isinstance(within, Array) else ""
+            full += f"[{within.index.name}]" if isinstance(within, Array) else ""
             within = within.element if isinstance(within, Array) else within.content_type
         absent, about = name in struct.absent, struct.meanings[name]
         shown = f"Option({within})" if isinstance(type_, Option) else str(within)
         if about or not isinstance(within, Struct):
-            yield {"name": said, "type": shown, "meaning": about, "absent": absent}
+            yield {"name": full, "type": shown, "meaning": about, "absent": absent}
         if isinstance(within, Struct) and not absent:
-            yield from _fields(within, said)
+            yield from _fields(within, full)
 
 
 def meaning(thing: object) -> str:
@@ -207,19 +207,19 @@ def _range(parameter: Parameter) -> Entry:
     return {"low": parameter.low, "high": parameter.high, "meaning": parameter.meaning}
 
 
-def _stated(definition: Definition, kind: str, thing: Property | Action, **said: object) -> Entry:
+def _stated(definition: Definition, kind: str, thing: Property | Action, **more: object) -> Entry:
     of = {"protocol": definition.name, "source": thing.source, "rule": thing.rule}
-    return {"kind": kind, "name": thing.name, **of, **said, "meaning": thing.meaning}
+    return {"kind": kind, "name": thing.name, **of, **more, "meaning": thing.meaning}
 
 
 def _property(definition: Definition, stated: Property) -> Entry:
     if isinstance(stated, Liveness):
-        said = {
+        more = {
             "says": str(stated.kind),
             "parameters": dict(stated.domains),
             "fair": [str(f) for f in stated.fair],
         }
-        return _stated(definition, "liveness", stated, **said)
+        return _stated(definition, "liveness", stated, **more)
     of_states = isinstance(stated, Invariant)
     if stated.goal:
         return _stated(definition, "goal", stated, of="states" if of_states else "steps")
@@ -237,15 +237,17 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
     if entry["kind"] == "parameter":
         return {**entry, "scenarios": _set_in(definition, entry["name"])}
     if entry["kind"] == "goal":
-        asked = [s.name for s in _asking().get(entry["name"], ()) if s.definition.name == definition.name]
-        return {**entry, "expected_in": asked}
-    return {**entry, **_asked(entry["name"], definition.name)}
+        scenarios = [
+            s.name for s in _checking().get(entry["name"], ()) if s.definition.name == definition.name
+        ]
+        return {**entry, "expected_in": scenarios}
+    return {**entry, **_scenarios_of(entry["name"], definition.name)}
 
 
 def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
     """The scenarios of a protocol that set a parameter, each with the value."""
-    asked = {n: scenario_files.find(n).parameters.get(parameter) for n in _scenarios(definition)}
-    return {name: value for name, value in asked.items() if value is not None}
+    values = {n: scenario_files.find(n).parameters.get(parameter) for n in _scenarios(definition)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _scenarios(definition: Definition) -> list[str]:
@@ -262,8 +264,8 @@ def _unlisted() -> dict[str, str]:
 
 def _of_scenarios(name: str) -> Entry:
     """The entry of a property that only scenarios have."""
-    said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
-    return {**said, "meaning": _unlisted()[name], **_asked(name, None)}
+    more = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
+    return {**more, "meaning": _unlisted()[name], **_scenarios_of(name, None)}
 
 
 def _observed(name: str) -> Entry:
@@ -273,28 +275,28 @@ def _observed(name: str) -> Entry:
     """
     stated = observed()[name]
     source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
-    said = {"kind": "observed", "name": name, "protocol": None, "source": source}
-    return {**said, "checked_by": stated.checked_by, "meaning": stated.meaning}
+    more = {"kind": "observed", "name": name, "protocol": None, "source": source}
+    return {**more, "checked_by": stated.checked_by, "meaning": stated.meaning}
 
 
-def _asked(name: str, protocol: str | None) -> Entry:
+def _scenarios_of(name: str, protocol: str | None) -> Entry:
     """The scenarios that check a property, and those that expect its violation.
 
     If ``protocol`` is not None, only scenarios of this protocol are listed.
     """
-    asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
-    violated = [s.name for s in asked if name in s.expectation.violated]
-    return {"asked_in": [s.name for s in asked], "violated_in": violated}
+    scenarios = [s for s in _checking().get(name, ()) if protocol in (None, s.definition.name)]
+    violated = [s.name for s in scenarios if name in s.expectation.violated]
+    return {"asked_in": [s.name for s in scenarios], "violated_in": violated}
 
 
 @cache
-def _asking() -> dict[str, list[scenario_files.Scenario]]:
+def _checking() -> dict[str, list[scenario_files.Scenario]]:
     """For each property and goal, the built-in scenarios that check it."""
     found: dict[str, list[scenario_files.Scenario]] = {}
-    for name in catalogue.scenario_files():
-        request = Request.of(scenario_files.find(name), Overrides())
-        for asked in (*request.properties, *(goal.name for goal in request.goals)):
-            found.setdefault(asked, []).append(request.scenario)
+    for file in catalogue.scenario_files():
+        request = Request.of(scenario_files.find(file), Overrides())
+        for name in (*request.properties, *(goal.name for goal in request.goals)):
+            found.setdefault(name, []).append(request.scenario)
     return found
 
 

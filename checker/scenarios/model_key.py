@@ -54,7 +54,7 @@ def request_key(request: Request) -> bytes | None:
     if source is None:
         return None
     properties = (request.invariants, request.step_properties, request.liveness, request.goals)
-    asked = (
+    content = (
         definition.name,
         definition.procedure,
         sorted(request.parameters.items()),
@@ -62,7 +62,7 @@ def request_key(request: Request) -> bytes | None:
         [[p.name for p in kind] for kind in properties],
         (request.symmetry, request.deadlock),
     )
-    return hashlib.sha256(source + repr(asked).encode()).digest()
+    return hashlib.sha256(source + repr(content).encode()).digest()
 
 
 def key_of(*parts: object) -> bytes | None:
@@ -85,8 +85,8 @@ def comes_with_the_checker(request: Request) -> bool:
     if definition.procedure:  # the key contains the name of the procedure, which is in the sources
         protocol = protocol.__mro__[1]
         known.add(id(definition.liveness[-1]))
-    asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
-    return protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
+    properties = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
+    return protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in properties)
 
 
 def _source() -> bytes | None:
@@ -209,8 +209,8 @@ class Fingerprints:
             for g in found.groups
         )
         cases = [[self.node(c.premise), *map(self.node, c.goals)] for c in found.cases]
-        said = cases[0] if len(cases) == 1 else sorted(_digest("case", *case) for case in cases)
-        return _digest("liveness", str(found.liveness.kind), *said, *groups)
+        parts = cases[0] if len(cases) == 1 else sorted(_digest("case", *case) for case in cases)
+        return _digest("liveness", str(found.liveness.kind), *parts, *groups)
 
     def model(self, model: Model, *options: object) -> str:
         """The fingerprint of a whole model: its scalars, initial states, actions and properties, and ``options``."""

@@ -150,8 +150,8 @@ def _counted(of: Iterable[Checked]) -> str:
         for kind in ("invariants", "step_properties", "liveness"):
             counts[kind] += len(getattr(one, kind))
         counts[DEADLOCK] += one.deadlock
-    said = [f"{counts[kind]:,} {_KINDS[kind][counts[kind] != 1]}" for kind in _KINDS if counts[kind]]
-    return ", ".join(said + [DEADLOCK] * bool(counts[DEADLOCK])) or "no property"
+    counted = [f"{counts[kind]:,} {_KINDS[kind][counts[kind] != 1]}" for kind in _KINDS if counts[kind]]
+    return ", ".join(counted + [DEADLOCK] * bool(counts[DEADLOCK])) or "no property"
 
 
 def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
@@ -160,15 +160,15 @@ def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
     whys = {n: _RULES_OFF if n.why in off and len(off) > 1 else n.why for n in left}
     for why in dict.fromkeys(whys.values()):
         groups = groupby((n for n in left if whys[n] == why), key=lambda n: n.kind)
-        said = []
+        parts = []
         for kind, members in groups:
             names = [n.name for n in members]
             one, many = _KINDS[kind]
             few = len(names) <= _NAMED
-            said.append(
+            parts.append(
                 f"{one if len(names) == 1 else many} {' and '.join(names)}" if few else f"{len(names)} {many}"
             )
-        yield f"{', '.join(said)} ({why})"
+        yield f"{', '.join(parts)} ({why})"
 
 
 # --- requests -----------------------------------------------------------------------------------------

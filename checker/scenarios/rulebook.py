@@ -48,13 +48,13 @@ def find(name: str, own: Definition | None = None) -> Entry | None:
     book = RULEBOOK if own is None else own.protocol.rulebook
     if not isinstance(book, Rulebook):
         return None
-    asked = {name.strip(), name.strip().upper()}
-    for wanted in asked & book.keys():
+    spellings = {name.strip(), name.strip().upper()}
+    for wanted in spellings & book.keys():
         return number(wanted, book, catalogue.definitions() if own is None else (own,))
     for family in book.families:
-        if asked & {family.prefix, f"KIP-{family.prefix}"}:
+        if spellings & {family.prefix, f"KIP-{family.prefix}"}:
             return _family(family, book)
-    for wanted in asked & book.cited.keys():
+    for wanted in spellings & book.cited.keys():
         return _proposal(book.cited[wanted], book)
     return None
 
@@ -342,8 +342,8 @@ def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, 
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             stated = any(isinstance(d, ast.Call) for d in node.decorator_list)
-            said = "" if stated else " ".join((ast.get_docstring(node) or "").split())
-            yield f"{within}{node.name}", node.lineno, said
+            text = "" if stated else " ".join((ast.get_docstring(node) or "").split())
+            yield f"{within}{node.name}", node.lineno, text
         if isinstance(node, ast.ClassDef):
             yield from _definitions(node.body, f"{within}{node.name}.")
 

@@ -52,8 +52,8 @@ class Violated(AssertionError):
     Each property has its own subclass, so that Hypothesis reports every violated property.
     """
 
-    def __init__(self, told: str, example: Counterexample, violation: ViolatingRun) -> None:
-        super().__init__(told)
+    def __init__(self, text: str, example: Counterexample, violation: ViolatingRun) -> None:
+        super().__init__(text)
         self.counterexample, self.violation = example, violation
 
 
@@ -194,13 +194,13 @@ class ModelMachine(BurstMachine):
             path = shrunk(straight, lambda path: self._again(path, name))
             best = self.best[name] = ViolatingRun(name, self.initial, tuple(path))
         example = counterexample.follow(self.model, self.interpreter, best)
-        told = "\n".join(counterexample.plain(self.model, example))
+        text = "\n".join(counterexample.plain(self.model, example))
         if self.traces is not None:
             self.traces.mkdir(parents=True, exist_ok=True)
             target = self.traces / f"{name}.ndjson"
             TraceOutput(str(target)).write_violation(self.request, self.model, [best], example)
-            told += f"\n\nThe run as a trace: {target}"
-        raise self.failures[name](told, example, best)
+            text += f"\n\nThe run as a trace: {target}"
+        raise self.failures[name](text, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
         """Take the steps of ``path`` that are enabled, up to a violation of ``name``, and return the steps taken.

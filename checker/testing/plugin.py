@@ -77,7 +77,7 @@ def search(
     return result
 
 
-def told(result: Result, names: Iterable[str]) -> Iterator[str]:
+def run_lines(result: Result, names: Iterable[str]) -> Iterator[str]:
     """The lines of the counterexamples of the properties ``names``, and a line about the search."""
     for violation in result.violations:
         if violation.name in names:
@@ -165,7 +165,7 @@ class ExpectationItem(pytest.Item):
             self.user_properties.append((key, getattr(result, key)))
         wrong = _wrong(result, self.kind, self.about)
         if wrong:
-            lines = [f"{self.parent.nodeid}: {wrong}", *told(result, [self.about])]
+            lines = [f"{self.parent.nodeid}: {wrong}", *run_lines(result, [self.about])]
             raise Broken("\n".join(lines))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
@@ -243,7 +243,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
         broken = _broken(result, None if violated is None else frozenset(violated))
         if broken:
             names = [example.name for example in result.examples]
-            pytest.fail("\n".join([*broken, *told(result, names)]), pytrace=False)
+            pytest.fail("\n".join([*broken, *run_lines(result, names)]), pytrace=False)
         return result
 
     return call
@@ -252,13 +252,13 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
 def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
     """The unmet expectations, as texts. An incomplete search counts as an unmet expectation."""
     found = frozenset(example.name for example in result.examples)
-    said = list(result.broken)
+    lines = list(result.broken)
     if violated is not None:
-        said = [f"{name} is violated" for name in sorted(found - violated)]
-        said += [f"{name} is not violated" for name in sorted(violated - found)]
-    if not said and result.stopped_by not in (None, "violation"):
-        said.append("inconclusive: not all states were explored")
-    return said
+        lines = [f"{name} is violated" for name in sorted(found - violated)]
+        lines += [f"{name} is not violated" for name in sorted(violated - found)]
+    if not lines and result.stopped_by not in (None, "violation"):
+        lines.append("inconclusive: not all states were explored")
+    return lines
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_with_next_to_nothing_it_is_one_line() -> None:
 
 
 def told(pool: Pool[int], jobs: Iterable[int], count: int) -> list[tuple[int, Any, bool]]:
-    return [(n.job, n.said, n.done) for n in pool.run(jobs, count) if n is not None]
+    return [(n.job, n.value, n.done) for n in pool.run(jobs, count) if n is not None]
 
 
 def wrong(job: int, say: Say) -> int:
@@ -228,10 +228,10 @@ def test_an_interrupt_collects_partial_results() -> None:
             if not news.done:
                 if news.job == 1:
                     pool.interrupt()
-            elif isinstance(news.said, KeyboardInterrupt):
+            elif isinstance(news.value, KeyboardInterrupt):
                 found.append("nothing")
             else:
-                found.append(news.said)
+                found.append(news.value)
     # The second job was interrupted before it began, or immediately.
     assert found[0] == "what it has"
     assert found[1] in ("nothing", "what it has")
@@ -255,7 +255,7 @@ def test_processes_and_their_children_end_with_the_pool() -> None:
     with Pool(starts, copied=True) as pool:
         news = next(pool.run([1], 1))
         assert news is not None
-    assert all(map(gone, news.said))
+    assert all(map(gone, news.value))
 
 
 def test_nothing_for_a_while() -> None:
@@ -266,7 +266,7 @@ def test_nothing_for_a_while() -> None:
     with Pool(slow, copied=True) as pool:
         news = list(pool.run([7], 1, every=0.05))
     assert None in news
-    assert [n.said for n in news if n is not None] == [7]
+    assert [n.value for n in news if n is not None] == [7]
 
 
 def test_a_pool_whose_processes_cannot_start_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ def test_the_controller_conforms_and_every_operation_is_tried(examples: int) -> 
     def count(self: ConformanceMachine) -> None:
         for number in self.lockstep.operations:
             taken[self.model.instances[number].action.name] += 1
-        taken["refused"] += sum("refused with" in line for line in self.lockstep.told)
+        taken["refused"] += sum("refused with" in line for line in self.lockstep.history)
 
     made.teardown = count  # type: ignore[method-assign, assignment]
     run(made, examples)

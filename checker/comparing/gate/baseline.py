@@ -506,7 +506,7 @@ def _in_processes(
                 if news is None:
                     continue
                 done += 1
-                found = news.said
+                found = news.value
                 if isinstance(found, ProcessEnded):
                     found = Ran(error="its process was ended, perhaps for its memory")
                 elif isinstance(found, BaseException):

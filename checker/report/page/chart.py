@@ -420,10 +420,10 @@ class Lanes:
                 for one in value if queued else [value]:
                     if one is not None:
                         receiver = self._receiver(message, array, i, content, one)
-                        said = _shown(message, content, one)
+                        text = _shown(message, content, one)
                         # A reader cannot tell queued messages apart if their shown fields are equal.
                         known_by = [one[shown] for shown in message.shows or one] if queued else one
-                        yield InFlight(name, i, receiver, message.title, said, known_by)
+                        yield InFlight(name, i, receiver, message.title, text, known_by)
 
     def _receiver(
         self, message: Message, array: Array, index: int, type: Struct, value: Mapping[str, Any]
@@ -470,4 +470,4 @@ def _shown(message: Message, type: Struct, value: Mapping[str, Any]) -> tuple[st
 def tells(drawing: Drawing, path: str) -> bool:
     """True if the drawing selects changes at this path of the state."""
     bare = re.sub(r"\[\w+\]", "", path)
-    return any(bare == told or bare.startswith(f"{told}.") for told in drawing.tells)
+    return any(bare == read or bare.startswith(f"{read}.") for read in drawing.tells)

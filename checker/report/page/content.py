@@ -80,7 +80,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
             "fair": list(run.loop.fairness),
         },
         "falseAt": list(run.false_at),
-        "why": {str(i): _told(part) for i, part in _why(run)},
+        "why": {str(i): _part(part) for i, part in _why(run)},
         "steps": [_step(step, named) for step in run.steps],
         "chart": chart(lanes, run.steps, states),
         **tables(lanes, states, texts),
@@ -127,7 +127,7 @@ def _condition(run: ShownRun) -> tuple[Node, bool]:
     return graph.TRUE, False
 
 
-def _told(part: PropertyPart) -> dict[str, Any]:
+def _part(part: PropertyPart) -> dict[str, Any]:
     """A part of a property as plain data: its innermost parts with their values, and the whole part."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
     return {"leaves": leaves, "whole": msgspec.to_builtins(part)}
@@ -235,19 +235,19 @@ def markdown(run: ShownRun) -> Iterator[str]:
     yield "| | what happens | what changes |"
     yield "| ---: | --- | --- |"
     interpreter, type, drawing = Interpreter(run.model), run.drawn.state, run.drawn.drawing
-    told_all = drawing is not None and not drawing.tells
+    whole = drawing is not None and not drawing.tells
     for i, step in enumerate(run.steps):
         again = " (from here on forever)" if run.loop and i == run.loop.start + 1 else ""
-        told = ""
+        text = ""
         if step.base is not None:
             changes = interpreter.changes(run.steps[step.base].state, step.state)
             wanted = {
                 path: pair
                 for path, pair in changes.items()
-                if drawing is None or told_all or tells(drawing, path)
+                if drawing is None or whole or tells(drawing, path)
             }
-            told = "<br/>".join(_code(change(type, path, pair)) for path, pair in wanted.items())
-        yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
+            text = "<br/>".join(_code(change(type, path, pair)) for path, pair in wanted.items())
+        yield f"| {step.number} | {_escaped(step.sentence)}{again} | {text or _escaped(step.note)} |"
 
 
 def _escaped(text: str) -> str:
@@ -268,7 +268,7 @@ Place = tuple[str, str, int]
 """A cell of a state's tables: the table's index ("" for fields without index), the row's label, the column."""
 
 
-def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
+def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], number_of: Texts) -> dict[str, Any]:
     """The tables of states as plain data: their layout, and the text of each cell in each state.
 
     The data has the form ``{"tables": [{"title", "columns", "rows": [[label, drawn, constant, cells]]}], "states"}``.
@@ -276,12 +276,12 @@ def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> di
     - ``cells`` has for each column of the row the number of a cell, or null.
     - ``drawn`` is true if the drawing selects changes of the row.
     - ``constant`` is true if each cell of the row has the same text in all states.
-    - ``states`` has for each state a list: for each cell, the number of its text in ``said``.
+    - ``states`` has for each state a list: for each cell, the number of its text in ``number_of``.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
     places = list(columns[0])
     numbers = {place: i for i, place in enumerate(places)}
-    texts = [[said(column[place]) for place in places] for column in columns]
+    texts = [[number_of(column[place]) for place in places] for column in columns]
     found: dict[str, dict[str, Any]] = {}
     for place in places:
         index, label, column = place

@@ -151,11 +151,11 @@ def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:
     """The run of a replay for a page; None if the replay read no line."""
-    told = history.run()
-    if not told:
+    taken = history.run()
+    if not taken:
         return None
     model = history.model
-    kept = told[-LIMIT_STATES:]
+    kept = taken[-LIMIT_STATES:]
     steps = tuple(_shown(i, one, history) for i, one in enumerate(kept))
     interpreter = Interpreter(model)
     violated = [set(interpreter.violated(step.state)) for step in steps]
@@ -172,17 +172,17 @@ def replayed(report: Report, history: RunHistory) -> ShownRun | None:
         found.source if found else "",
         found.meaning if found else "",
         false_at=tuple(i for i, names in enumerate(violated) if name and name in names),
-        left_out=history.left_out + len(told) - len(kept),
+        left_out=history.left_out + len(taken) - len(kept),
     )
 
 
-def _shown(i: int, told: RunState, history: RunHistory) -> Shown:
+def _shown(i: int, taken: RunState, history: RunHistory) -> Shown:
     base = i - 1 if i else None
-    if told.instance is not None:
-        note = "" if told.observed else f"Not observed: supposed before line {told.line}."
-        return Shown(i + 1, told.instance.sentence, history.model, told.state, base, told.instance, note)
-    sentence = f"line {told.line}: nothing explains it" if told.unexplained else "the first state"
-    return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)
+    if taken.instance is not None:
+        note = "" if taken.observed else f"Not observed: supposed before line {taken.line}."
+        return Shown(i + 1, taken.instance.sentence, history.model, taken.state, base, taken.instance, note)
+    sentence = f"line {taken.line}: nothing explains it" if taken.unexplained else "the first state"
+    return Shown(i + 1, sentence, history.model, taken.state, base, None, taken.unexplained)
 
 
 # Runs of the solver's results: a step that does not preserve a property, a state in which two rule sets differ.

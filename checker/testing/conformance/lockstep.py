@@ -93,8 +93,8 @@ class Mismatch(AssertionError):
     ``operations`` are the instance numbers of the run up to the mismatch.
     """
 
-    def __init__(self, told: str, operations: Sequence[int]) -> None:
-        super().__init__(told)
+    def __init__(self, text: str, operations: Sequence[int]) -> None:
+        super().__init__(text)
         self.operations = tuple(operations)
 
 
@@ -112,7 +112,7 @@ class Lockstep:
     interpreter: Interpreter
     states: list[Scalars] = field(default_factory=list)
     operations: list[int] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_contract(self.model, self.contract)
@@ -122,7 +122,7 @@ class Lockstep:
     def start(self) -> None:
         """Reset the implementation, and compare its first observation."""
         initial = self.model.initial[0]
-        self.states, self.operations, self.told = [initial], [], []
+        self.states, self.operations, self.history = [initial], [], []
         self.adapter.reset(self.model.decode(initial))
         seen = self._observe("initial state", None)
         if not seen.fits(initial):
@@ -237,7 +237,9 @@ class Lockstep:
         """
         observed = self.adapter.observe()
         seen = Seen()
-        self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
+        self.history.append(
+            f"{len(self.history) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}"
+        )
         try:
             read_value(self.model.protocol.state, 0, observed, Place(Path("observed"), 1), seen)
         except TraceError as wrong:
@@ -253,7 +255,7 @@ class Lockstep:
         lines = [
             f"{self.model.protocol.name} does not allow what the implementation did, "
             f"after {count} operation{'' if count == 1 else 's'}:",
-            *self.told,
+            *self.history,
             *reasons,
             *self._rules(),
             "",

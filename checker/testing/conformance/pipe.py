@@ -119,8 +119,8 @@ class PipeAdapter(Adapter):
         return answer
 
     def _heard(self) -> str:
-        said = [printable(line, 200) for line in self._process.said()[-5:]]
-        return f"; it said: {' / '.join(said)}" if said else ""
+        printed = [printable(line, 200) for line in self._process.printed()[-5:]]
+        return f"; it said: {' / '.join(printed)}" if printed else ""
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:
