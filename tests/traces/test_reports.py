@@ -411,6 +411,7 @@ def test_the_summary_of_a_report(name: str, pinned: Transcript) -> None:
     text = "\n\n".join([*map(str, reports), in_all(reports)])
     pinned(f"summary: {name}", text)
     assert max(len(summary(one)) for one in reports) <= 60
+    assert max(len(one.unexplained) for one in reports) <= LIMIT
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, interpreter_of
@@ -105,29 +105,30 @@ def _key(value: int | str) -> Any:
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def meta_of(
-    model: Model,
-    *,
-    protocol: str | None = None,
-    scenario: str | None = None,
-    profile: str | None = None,
-    about: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The first line of a trace of this model.
+class RunNames(TypedDict, total=False):
+    """The names in the first line of a trace. Each is optional.
 
-    ``protocol`` is the name of the protocol's package under ``model`` (default: the protocol's own name). The line has
-    only the rules that differ from the profile. ``about`` has fields for people, which replay ignores.
+    - ``protocol``: the protocol's package under ``model``; by default the protocol's own name.
+    - ``scenario`` and ``profile``, from which the model was made.
+    - ``about``: fields for people, which replay ignores.
     """
+
+    protocol: str | None
+    scenario: str | None
+    profile: str | None
+    about: Mapping[str, Any] | None
+
+
+def meta_of(model: Model, **names: Unpack[RunNames]) -> dict[str, Any]:
+    """The first line of a trace of this model. It has only the rules that differ from the profile."""
     built = model.protocol
+    profile = names.get("profile")
     usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
-    meta: dict[str, Any] = {"format": FORMAT, "protocol": protocol or built.name}
-    if scenario is not None:
-        meta["scenario"] = scenario
-    if profile is not None:
-        meta["profile"] = profile
+    meta: dict[str, Any] = {"format": FORMAT, "protocol": names.get("protocol") or built.name}
+    meta |= {name: names[name] for name in ("scenario", "profile") if names.get(name) is not None}
     meta["rules"] = {r: built.ever_on(r) for r in built.rules if built.ever_on(r) != (r in usual)}
     meta["parameters"] = built.parameter_values
-    if about:
+    if about := names.get("about"):
         meta["about"] = dict(about)
     return {"meta": meta}
 
@@ -179,18 +180,15 @@ def write_run(
     initial: Scalars,
     path: Iterable[int],
     *,
-    protocol: str | None = None,
-    scenario: str | None = None,
-    profile: str | None = None,
-    about: Mapping[str, Any] | None = None,
     whole: bool = False,
+    **names: Unpack[RunNames],
 ) -> int:
     """Write a run as a trace; returns the number of steps.
 
     The arguments are those of ``meta_of`` and ``step_lines``. Raises OSError if the file cannot be written,
     ValueError if the path is not a run of the model.
     """
-    first = meta_of(model, protocol=protocol, scenario=scenario, profile=profile, about=about)
+    first = meta_of(model, **names)
     steps = -1
     with target.open("w", encoding="utf-8") as file:
         file.write(json.dumps(first, ensure_ascii=False) + "\n")

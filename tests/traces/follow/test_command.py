@@ -24,8 +24,7 @@ from click.testing import CliRunner
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.follow.outputs import EventFile, Hook, IncidentsFile, Metrics
-from highwater.traces.follow.ledger import MAX_OPEN
-from highwater.traces.follow.session import Counts, IncidentChange, OpenIncidents
+from highwater.traces.follow.session import MAX_OPEN, Counts, IncidentChange, OpenIncidents
 from tests.checker.schema import form_problems
 from tests.traces.follow.clusters import Cluster, ends, events_of, latest
 

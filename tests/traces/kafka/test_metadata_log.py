@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import re
-import struct
 import sys
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import CODECS, HEADER, RecordBatch
+from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dumps import read_dump
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_log, recognise
-from highwater.traces.kafka.values import DamagedRecord, UnknownRecord, decode, encode
+from highwater.traces.kafka.values import UnknownRecord, decode, encode
 from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, dump_of, segment, snapshot
@@ -195,75 +190,6 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 def test_a_pipe_in_a_directory_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / log_name(8))
     assert offsets(open_metadata_log(write(tmp_path, {log_name(0): FIRST}))) == list(range(8))
-
-
-# --- random changes -------------------------------------------------------------------------------------------
-
-SEEDS = [
-    *(b"".join(segment(compression=codec)) for codec in CODECS),
-    snapshot([change(1), change(2)]),
-    dump_of(FIRST).encode(),
-    dump_of(snapshot([change(1)]), "Snapshot end offset: 7, epoch: 2").encode(),
-    b"\x1f\x8b\x08",
-]
-SYNTAX = [b"\n", b" ", b"9" * 20, b"baseOffset: ", *b'| { } [ , " : -1 payload:'.split()]
-PIECES = st.sampled_from(SYNTAX) | st.binary(max_size=5) | st.binary(max_size=200)
-
-
-def sealed(content: bytes) -> bytes:
-    """The content with checksums that match its batches."""
-    data, at = bytearray(content), 0
-    while at + HEADER.size <= len(data):
-        size = struct.unpack_from(">i", data, at + 8)[0]
-        if not 49 <= size <= len(data) - at - 12:
-            break
-        struct.pack_into(">I", data, at + 17, crc32c(bytes(data[at + 21 : at + 12 + size])))
-        at += 12 + size
-    return bytes(data)
-
-
-def read_all(path: Path) -> None:
-    """Read whatever is in a file, which is either well-formed or a TraceError."""
-    try:
-        log = open_metadata_log(path)
-        found = [item[1] for item in log.batches() if not isinstance(item, Gap)]
-        for batch in (*found, *(batch for one in log.snapshots for batch in one.batches())):
-            assert len(batch.values) == len(batch.offsets)
-            assert len(batch.keys) == (len(batch.values) if batch.control else 0)
-            for value in batch.values:
-                if value is not None and not batch.control:
-                    with contextlib.suppress(UnknownRecord, DamagedRecord):
-                        assert decode(encode(*decode(value))) == decode(value)
-    except TraceError as wrong:
-        if not str(wrong).isprintable():
-            pytest.fail(f"not printable: {wrong!r}")
-
-
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from(SEEDS),
-    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 12), PIECES), max_size=4),
-    st.integers(0, 6000),
-    st.integers(-1, 3000),
-    st.booleans(),
-)
-def test_a_changed_file_is_read_or_a_trace_error(
-    tmp_path: Path, content: bytes, changes: list[tuple[int, int, bytes]], end: int, packed: int, seals: bool
-) -> None:
-    data = bytearray(content)
-    for at, gone, piece in changes:
-        at %= len(data) + 1
-        data[at : at + gone] = piece
-    some = sealed(bytes(data[:end])) if seals else bytes(data[:end])
-    if packed >= 0:
-        data = bytearray(gzip.compress(some))
-        if packed < len(data):
-            data[packed] ^= 0x55
-        some = bytes(data)
-    for name in (log_name(0), snapshot_name(7, 2)):
-        (tmp_path / name).write_bytes(some)
-        read_all(tmp_path / name)
-    read_all(tmp_path)
 
 
 # --- dumps --------------------------------------------------------------------------------------------

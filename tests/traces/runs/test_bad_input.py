@@ -196,17 +196,6 @@ def test_any_field_replaced_and_any_key_added(data: st.DataObject, seed: int, tm
         assert agrees_with_schema(lines)
 
 
-@fuzzing
-@given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_byte_damaged(data: st.DataObject, seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
-    content = bytearray("".join(json.dumps(line) + "\n" for line in LINES).encode())
-    content[rng.randrange(len(content))] = data.draw(st.integers(0, 255))
-    content = content[: rng.choice([len(content), rng.randrange(len(content))])]
-    (tmp_path / "run").write_bytes(content)
-    trouble(tmp_path / "run")
-
-
 @pytest.mark.parametrize("depth", [100, 900, 980, 1000, 100_000])
 def test_nested_deeply(depth: int, tmp_path: Path) -> None:
     nested = "[" * depth + "]" * depth
