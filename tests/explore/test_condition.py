@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import LONGEST, condition, value
-from highwater.checker.explore.session import Path, Session
+from highwater.checker.explore.session import Path, Session, examples
 from highwater.checker.scenarios.request import asked
 from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
@@ -131,3 +131,15 @@ def test_random_text_is_a_condition_or_is_refused(session: Session, text: str) -
     except InputError:
         return
     assert found.sort == graph.BOOL
+
+
+@pytest.mark.parametrize(
+    "name", ["truncation/kip-101", "replication/defect-late-fetch", "docs/examples/register.toml"]
+)
+def test_example_conditions_of_the_page_are_valid(name: str) -> None:
+    session = Session(asked(name).model())
+    sought, watched = examples(session.model.protocol.state)
+    assert sought
+    assert watched.startswith("size(")
+    assert session.said(session.model.initial[0], sought) in ("false", "true")
+    assert session.said(session.model.initial[0], watched).isdecimal()

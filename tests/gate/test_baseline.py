@@ -159,6 +159,24 @@ def test_every_fact_counts(facts: Facts, said: str) -> None:
     assert differences == [said]
 
 
+def test_another_verdict_does_not_report_missing_facts() -> None:
+    """After a violation the baseline has no action counts, so no action is reported as gone."""
+    violated = {"verdict": "violated", "distinct_states": 5, "violated": {"in order": 3}, "graph": "bb"}
+    violated["reachable"] = FACTS["reachable"]
+    _, told, _ = verdict(violated)
+    assert told == [
+        "verdict: holds → violated",
+        "distinct_states: 12 → 5",
+        "property in order is violated at depth 3, and was not",
+    ]
+    _, told, _ = verdict(FACTS, violated)
+    assert told == [
+        "verdict: violated → holds",
+        "distinct_states: 5 → 12",
+        "property in order is not violated any more (it was at depth 3)",
+    ]
+
+
 def test_entries_without_a_result_do_not_pass() -> None:
     assert compare(ENTRY, FACTS, None).state is EntryState.NOT_RUN
     assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is EntryState.NOT_RUN

@@ -130,8 +130,10 @@ def test_ctrl_c_is_delivered_between_calls_of_z3(monkeypatch: pytest.MonkeyPatch
         return returned[-1]
 
     monkeypatch.setattr(z3, "And", interrupted)
-    result = bounded.check(Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top]), 4)
+    model = Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top])
+    result = bounded.check(model, 4)
     assert (result.stopped_by, result.depth, bool(returned)) == ("interrupted", 0, True)
+    assert prove(model).stopped_by == "interrupted"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -158,13 +158,10 @@ class GateEntry:
         """The scenario as an argument of a command: its name, or its path."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
-    def image_request(self, scenario: str | None = None) -> ImageRequest:
-        """The request for an image of the entry's model in another revision.
-
-        ``scenario`` is the scenario's name in that revision; None if it is the same.
-        """
+    def image_request(self) -> ImageRequest:
+        """The request for an image of the entry's model in another revision."""
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
-        return {"scenario": scenario or self.scenario, **over}
+        return {"scenario": self.scenario, **over}
 
     def request(self) -> Request:
         """The request that the entry runs. Raises InputError if the scenario, or a name in it, does not exist."""

@@ -26,6 +26,7 @@ from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, Gat
 from highwater.checker.comparing.revisions import (
     Image,
     RestoredModel,
+    Revision,
     UnknownImageError,
     checked_out,
     last_change,
@@ -129,19 +130,10 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     known = {e.key for e in all_entries}
     entries = _chosen(all_entries, options.names)
     unlisted = [e for e in baseline.select.entries(baseline.root) if e.key not in known]
-    moved = _moved(baseline, all_entries, unlisted, options)
-    here_now = [moved.get(e.key, e) for e in all_entries]
-    gate.notes += rules_on_nowhere(here_now)
-    gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
-    ordered = _ordered(baseline, entries, options, gate)
-    plan = [(moved.get(e.key, e), baseline.facts[e.key]) for e in ordered]
-    _run(gate, [entry for entry, _ in plan], {entry.key: facts for entry, facts in plan}, options)
-    old_names = {now.key: key[1] for key, now in moved.items()}
-    for verdict in gate.verdicts:
-        if verdict.entry.key in old_names:
-            verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
-            verdict.state = EntryState.RENAMED if verdict.state is EntryState.SAME else verdict.state
-    _explain_by_history(gate, old_names, options)
+    gate.notes += rules_on_nowhere(all_entries)
+    gate.unlisted = [] if options.names else [e.name for e in unlisted]
+    _run(gate, _ordered(baseline, entries, options, gate), baseline.facts, options)
+    _explain_by_history(gate, options)
     gate.sort()
     return gate
 
@@ -157,9 +149,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
     entries = [e for e in entries if e.kind == SCENARIO]
     gate.notes += rules_on_nowhere(entries)
     with checked_out(revision, baseline.root) as old:
-        images = {
-            e.key: i for e, i in zip(entries, old.images([e.image_request() for e in entries]), strict=True)
-        }
+        images = _images(old, entries)
         for entry in entries:
             if "error" in images[entry.key]:
                 gate.notes.append(
@@ -269,32 +259,6 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
     return sorted(entries, key=lambda e: (e.key in untouched, costs[e.key]))
 
 
-def _moved(
-    baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
-) -> dict[Key, GateEntry]:
-    """The renamed scenarios: for the key of each missing scenario, an unlisted scenario with the same model."""
-    gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
-    come = [e for e in unlisted if e.kind == SCENARIO]
-    if not gone or not come:
-        return {}
-    prints = fingerprints(come, processes=options.processes, quiet=options.quiet)
-    found: dict[Key, GateEntry] = {}
-    for entry in gone:
-        graph = baseline.facts[entry.key].get(GRAPH)
-        alike = (o for o in come if prints[o.key] == graph is not None and o not in found.values())
-        if (other := next(alike, None)) is not None:
-            found[entry.key] = other
-    return found
-
-
-def _there(entry: GateEntry) -> bool:
-    try:
-        entry.found()
-    except InputError:
-        return False
-    return True
-
-
 def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], options: Options) -> None:
     try:
         jobs = [(entry, None) for entry in entries]
@@ -317,7 +281,7 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 # --- explaining -------------------------------------------------------------------------------------
 
 
-def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Options) -> None:
+def _explain_by_history(gate: Gate, options: Options) -> None:
     """Explain differences: compare with the revision that last changed the baseline."""
     baseline, wanted = gate.baseline, _to_explain(gate, options)
     if gate.interrupted or not wanted:
@@ -328,8 +292,7 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
         return
     try:
         with checked_out(commit, baseline.root) as old:
-            requests = [v.entry.image_request(old_names.get(v.entry.key)) for v in wanted]
-            images = dict(zip([v.entry.key for v in wanted], old.images(requests), strict=True))
+            images = _images(old, [v.entry for v in wanted])
     except InputError as wrong:
         gate.notes.append(f"the difference cannot be explained: {wrong}")
         return
@@ -345,6 +308,12 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
             )
             del images[verdict.entry.key]
     _explain(gate, images, options)
+
+
+def _images(old: Revision, entries: Sequence[GateEntry]) -> dict[Key, Image]:
+    """The image of each entry's model in another revision, by the entry's key."""
+    found = old.images([e.image_request() for e in entries])
+    return {e.key: image for e, image in zip(entries, found, strict=True)}
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
