@@ -18,12 +18,14 @@ from highwater.model.language import (
     always_eventually,
     any_of,
     either,
+    enabled,
     implies,
     invariant,
     reachable,
     step_property,
     total,
     weak,
+    where,
 )
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
@@ -317,6 +319,87 @@ def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State
         yield implies(new.is_some & (old != new), known)
         ended = old.is_some & new.is_none & _is_answered(before, after, f) & sent.timed_out
         yield implies(ended, (sent.hwm == old.value.answer) & sent.record.is_none)
+
+
+@invariant("595.1, 595.7, F1")
+def fetches_and_votes_are_received(m: Quorum, s: State) -> Iterator[Truth]:
+    """A message in flight can be received: a fetch is answered, parked or refused, and any other message is handled."""
+    for f in m.member:
+        received = enabled("receive_fetch", f=f) | enabled("refuse_fetch", f=f)
+        yield implies(s.requests[f].is_some, received)
+        yield implies(s.responses[f].is_some, enabled("take_answer", f=f))
+    if m.on("votes_travel"):
+        for c in m.voter:
+            for v in m.voter:
+                yield implies(s.vote_requests[c][v].is_some, enabled("answer_vote", v=v, c=c))
+                yield implies(s.vote_responses[c][v].is_some, enabled("take_vote", c=c, v=v))
+
+
+@invariant("595.1, 595.3, 595.7")
+def members_can_act(m: Quorum, s: State) -> Iterator[Truth]:
+    """A leader can append, a follower can fetch, and a voter that does not lead can request votes.
+
+    A member can learn the leader of a later epoch, or of its own if it knows none.
+    """
+    for f in m.member:
+        me, silent = s.members[f], s.requests[f].is_none & s.parked[f].is_none & s.responses[f].is_none
+        yield implies(m.follows(f, me) & silent, enabled("send_fetch", f=f))
+        for e in m.epoch:
+            news = (me.epoch < e) | ((me.epoch == e) & me.leader.is_none)
+            led = s.elected[e].is_some & ~s.elected[e].is_(f)
+            yield implies(led & news, enabled("learn", m=f, epoch=e))
+    for v in m.voter:
+        me = s.members[v]
+        yield implies(m.leads(v, me) & (s.budgets.appends > 0), enabled("append", leader=v))
+        if m.on("votes_travel") and m.is_impatient(v):
+            waits = ~m.leads(v, me) & (me.ballot != "pre_vote") & (s.budgets.elections > 0)
+            yield implies(waits, enabled("stand", c=v))
+
+
+@step_property("595.8", rule="votes_travel")
+def votes_stand_for_the_epoch(m: Quorum, before: State, after: State) -> Iterator[Truth]:
+    """A voter that has voted does not change its vote in the epoch, whether it leads, loses or restarts."""
+    for v in m.voter:
+        old, new = before.members[v], after.members[v]
+        yield implies(old.voted.is_some & (old.epoch == new.epoch), old.voted == new.voted)
+
+
+@step_property("595.7, 595.8, 996.2", rule="votes_travel")
+def votes_are_granted(m: Quorum, before: State, after: State) -> Iterator[Truth]:
+    """A voter grants a vote or pre-vote of its epoch or a later one to a candidate whose log is not behind.
+
+    Exceptions: for a pre-vote, the voter leads or has fetched from its leader; for a vote, it knows a leader, has voted
+    for another candidate, or finds a record of the epoch in the candidate's log (K31).
+    """
+    for v in m.voter:
+        for c in m.voter:
+            asked, sent, me = before.vote_requests[c][v], after.vote_responses[c][v], before.members[v]
+            asks, last = asked.value, asked.value.last_epoch
+            answered = asked.is_some & after.vote_requests[c][v].is_none & sent.is_some
+            later = asks.epoch > me.epoch
+            same = last.is_(me.log.last.epoch) & (asks.offset >= me.log.length)
+            whole = me.log.is_empty | (last.is_some & (last.value > me.log.last.epoch)) | same
+            contact = m.leads(v, me) | (m.follows(v, me) & me.heard)
+            free = me.leader.is_none & (me.voted.is_none | me.voted.is_(c))
+            due = where(
+                asks.pre, later | ~contact, (later | free) & (last.is_none | (last.value < asks.epoch))
+            )
+            yield implies(answered & (asks.epoch >= me.epoch) & whole & due, sent.value.granted)
+
+
+@step_property("1166.3", rule="hwm_growth_completes")
+def hwm_growth_ends_all_waits(m: Quorum, before: State, after: State) -> Iterator[Truth]:
+    """A leader whose HWM grows ends every wait, also of a member that is below version 18 or knows no HWM.
+
+    Exceptions: the leader is below version 18, or the fetch is a consumer's.
+    """
+    for v in m.voter:
+        old, new = before.members[v], after.members[v]
+        grows = m.leads(v, old) & m.leads(v, new) & (old.epoch == new.epoch) & (new.hwm > old.hwm)
+        for f in m.member:
+            if not m.is_older(v) and not m.is_consumer(f):
+                waited = before.parked[f].is_some & (before.parked[f].value.leader == v)
+                yield implies(grows & waited, after.parked[f].is_none)
 
 
 # --- liveness -------------------------------------------------------------------------------------------------

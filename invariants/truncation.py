@@ -130,6 +130,13 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
     return implies((before.quorum.isr != after.quorum.isr) & same_epoch, all_of(stays))
 
 
+@step_property("B8")
+def leaders_leave_no_empty_isr(m: Truncation, before: State, after: State) -> Truth:
+    """The last ISR member leaves the ISR only if there is no leader: from an empty ISR nobody is elected cleanly."""
+    emptied = ~before.quorum.isr.is_empty & after.quorum.isr.is_empty
+    return implies(emptied, before.quorum.leader.is_none)
+
+
 # --- goals ----------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +223,25 @@ def the_hwm_reaches_the_log_end(m: Truncation, before: State, after: State) -> T
     return any_of(
         _moves_hwm(m, before, after, x) & (after.replicas[x].hwm == after.logs[x].length) for x in m.replica
     )
+
+
+@reachable("B1, B4")
+def a_leader_appends_past_an_uncommitted_record(m: Truncation, before: State, after: State) -> Truth:
+    """A leader appends a record while its HWM is below its log end."""
+    return any_of(
+        (before.replicas[x].hwm < before.logs[x].length)
+        & m.presumes_leadership(before, x)
+        & (before.next_record_id != after.next_record_id)
+        & (before.logs[x] != after.logs[x])
+        for x in m.replica
+    )
+
+
+@reachable("B8")
+def a_leader_is_replaced(m: Truncation, before: State, after: State) -> Truth:
+    """The controller elects another replica while there is a leader."""
+    old, new = before.quorum.leader, after.quorum.leader
+    return old.is_some & new.is_some & (old != new)
 
 
 @reachable("B8")

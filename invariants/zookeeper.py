@@ -20,6 +20,7 @@ from highwater.model.language import (
     any_of,
     as_bool,
     either,
+    enabled,
     implies,
     invariant,
     reachable,
@@ -132,6 +133,15 @@ def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
             (s.brokers[b].leader_epoch.value < p.leader_epoch)
             | (s.brokers[b].leader_epoch.is_(p.leader_epoch) & (s.brokers[b].leader == p.leader)),
         )
+
+
+@invariant("380.2")
+def requests_arrive(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
+    """A broker that is up can take the first request of its channel, also while it shuts down."""
+    takes = ("take_leader_and_isr", "take_update_metadata", "take_stop_replica")
+    for b in m.broker:
+        arrives = any_of(enabled(action, b=b, position=0) for action in takes)
+        yield implies(m.is_up(s.brokers[b]) & (s.requests[b].length > 0), arrives)
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -295,6 +305,24 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
         yield implies(taken & to_it & fits, then.shutting_down.has(b))
         out = ~after.zookeeper.partition.isr.has(b) | (after.zookeeper.partition.isr == [b])
         yield implies(taken & to_it & fits, out | after.zookeeper.partition.leader.is_(b))
+
+
+@step_property("380.2, ZK1, ZK2")
+def current_requests_are_obeyed(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
+    """A broker obeys a LeaderAndIsr for its generation that is of no former controller and starts a leader epoch.
+
+    This holds for a broker that shuts down, too.
+    """
+    for b in m.broker:
+        old, new, seen = before.brokers[b], after.brokers[b], before.brokers[b].controller_epoch
+        for i in m.position:
+            request = before.requests[b].at(i)
+            taken = left_out(m, before.requests[b], after.requests[b], i) & (request.kind == "LEADER_AND_ISR")
+            latest = seen.is_none | (seen.value <= request.controller)
+            news = old.leader_epoch.is_none | (old.leader_epoch.value < request.leader_epoch.value)
+            current = m.is_up(old) & (request.broker_epoch == old.epoch) & latest & news
+            obeyed = (new.leader == request.leader) & (new.leader_epoch == request.leader_epoch)
+            yield implies(taken & current, obeyed)
 
 
 # --- liveness -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ helpers of proofs. Statements that several protocols share are in ``invariants/s
 from highwater.invariants.replication import (
     cluster,
     commits,
+    enabled,
     knowledge,
     promise,
     reachable,
@@ -16,7 +17,7 @@ from highwater.invariants.replication import (
 from highwater.invariants.statements import defined, goals
 from highwater.model.language import Invariant, Liveness, StepProperty
 
-INVARIANTS = defined(Invariant, cluster, sentences)
+INVARIANTS = defined(Invariant, cluster, sentences, enabled)
 STEP_PROPERTIES = (promise.keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
 LIVENESS = defined(Liveness, reachable)
 REACHABLE = goals(reachable)

@@ -529,6 +529,12 @@ def a_fetch_of_a_fenced_follower_counts(m: Replication, before: State, after: St
     )
 
 
+@reachable("966.18", needs="upgrades")
+def an_upgrade_begins_under_min_isr(m: Replication, before: State, after: State) -> Truth:
+    """The metadata version is upgraded while the ISR is under min ISR."""
+    return ~before.elr_level & after.elr_level & (size(before.partition.isr) < m.min_isr(before))
+
+
 @reachable("B6", needs="waiting_producers")
 def a_producer_waits_through_a_re_election(m: Replication, before: State, after: State) -> Truth:
     """A leader is elected again, and a producer goes on waiting at it."""

@@ -18,6 +18,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
+from highwater.model.language.containers import members_of
 from highwater.model.replication import logs
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
@@ -271,6 +272,35 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
         if m.proposals_keep_epochs:
             alike &= old.proposed_epochs == new.proposed_epochs
         yield implies(old.proposed.is_some & new.proposed.is_some, alike)
+
+
+@step_property("B5, 207.1")
+def leader_epochs_start_at_the_log_end(m: Replication, before: State, after: State) -> Iterator[Truth]:
+    """A leader's epoch starts at the end of the log that it has when the epoch begins, also if it led before."""
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        begins = ~m.leads(b, old) | (old.view.leader_epoch != new.view.leader_epoch)
+        yield implies(m.leads(b, new) & begins, new.leso == before.brokers[b].log.length)
+
+
+@step_property("B8, 841.2, 903.4")
+def current_proposals_are_accepted(m: Replication, before: State, after: State) -> Iterator[Truth]:
+    """The controller carries out the proposal of the current leader in the current epochs if every member is eligible.
+
+    A member is eligible if it is an active replica and the proposal has its registered broker epoch, or none for it.
+    """
+    p, known = before.partition, before.registrations
+    able = members_of(p.replicas, m.t.brokers) & m.t.active(known)
+    for b in m.broker:
+        asked, sent = before.alter_requests[b], before.alter_requests[b].value
+        answered = asked.is_some & before.alter_responses[b].is_none & after.alter_responses[b].is_some
+        current = p.leader.is_(b) & (sent.broker_epoch == known[b].epoch) & (before.former == after.former)
+        current &= (sent.leader_epoch == p.leader_epoch) & (sent.partition_epoch == p.partition_epoch)
+        epochs = all_of(
+            ~sent.isr.has(f) | sent.epochs[f].is_none | sent.epochs[f].is_(known[f].epoch) for f in m.broker
+        )
+        changes = (sent.isr != p.isr) & (sent.isr <= able) & epochs
+        yield implies(answered & current & changes, after.partition.partition_epoch > p.partition_epoch)
 
 
 @step_property("B7", needs="shrinks")

@@ -13,10 +13,15 @@ _PLANTED = "a planted mistake violates it; the rule that keeps it is not a switc
 
 REASONED: dict[str, dict[str, str]] = {
     _PLANTED: {
-        "quorum": "consumers_are_answered_with_records older_leaders_ignore_the_hwm_field",
-        "replication": "clean_registrations_keep_the_elr only_lagging_members_are_proposed_to_leave "
-        "proposals_stand_as_they_were_made",
-        "zookeeper": "controllers_that_resign_send_nothing",
+        "quorum": "consumers_are_answered_with_records fetches_and_votes_are_received hwm_growth_ends_all_waits "
+        "members_can_act older_leaders_ignore_the_hwm_field votes_are_granted votes_stand_for_the_epoch",
+        "replication": "brokers_can_come_and_go clean_registrations_keep_the_elr clients_are_served "
+        "current_proposals_are_accepted leader_epochs_start_at_the_log_end messages_are_received "
+        "min_isr_changes_are_carried_out only_lagging_members_are_proposed_to_leave "
+        "proposals_stand_as_they_were_made reassignments_are_carried_out recoveries_wait_for_answers_only "
+        "replication_goes_on requested_elections_are_held",
+        "truncation": "leaders_leave_no_empty_isr",
+        "zookeeper": "controllers_that_resign_send_nothing current_requests_are_obeyed requests_arrive",
     },
     _MUTANTS: {
         "quorum": "fetches_without_hwm_wait_for_records",
