@@ -87,6 +87,7 @@ def run_with(graph: Graph, liveness: Liveness, fair: Sequence[Fairness]) -> Coun
 _WRITES = "acknowledged_writes_reach_all_replicas"
 _VIOLATED = {
     ("replication/recovery-aggressive", _WRITES): "a",
+    ("replication/recovery-aggressive-without-elr", _WRITES): "a",
     ("replication/recovery-first-phase", _WRITES): "b",
     ("replication/recovery-first-phase-loss", _WRITES): "b",
     ("replication/small-shutdown-replaced-disk", _WRITES): "c",
